@@ -1,0 +1,67 @@
+"""What every sandbox backend offers (the conformance list in `conformance.py` is its meaning).
+
+A program's failure is a result; a failure of the sandbox itself raises `SandboxUnavailable`, which is infra, never a verdict.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.run import Limits
+
+
+class Completed(Frozen):
+    """How one command in the sandbox ended."""
+
+    exit_code: int | None
+    """None where a signal ended it."""
+    signal: int | None = None
+    timed_out: bool = False
+    """Its own CPU or wall limit ended it."""
+    out_of_memory: bool = False
+    stdout: bytes = b""
+    stderr: bytes = b""
+    """The first and last `output_kb` of what was written; the rest was read and thrown away."""
+    report: bytes = b""
+    """What was written to the report descriptor (bounded): for trusted harness code."""
+    cpu_s: float = Field(default=0.0, ge=0)
+    wall_s: float = Field(default=0.0, ge=0)
+
+
+class Session(Protocol):
+    """One isolated place with its own empty working directory; several commands may run in it, one after another."""
+
+    def run(
+        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+    ) -> Completed:
+        """Run `argv` to its end or its limit, and end its whole process tree.
+
+        Args:
+            argv: `{python}` as first item stands for the sandbox's Python interpreter.
+            files: written into the working directory first; names are relative, without `..`.
+
+        Raises:
+            SandboxUnavailable: the sandbox could not run it (missing tool, no namespace, disk full, killed from outside).
+        """
+        ...
+
+
+class Sandbox(Protocol):
+    """A backend. Instances are cheap to make and safe to use from several threads."""
+
+    name: str
+    isolated: bool
+    """False only for the backend that must be asked for by `--sandbox none`."""
+
+    def check(self) -> None:
+        """Raise `SandboxUnavailable`, with what to install or to type, unless a trivial program runs."""
+        ...
+
+    def fingerprint(self) -> str:
+        """What, besides the program and its limits, can change a verdict: backend, Python, installed versions or image digest."""
+        ...
+
+    def session(self, limits: Limits) -> AbstractContextManager[Session]: ...

@@ -1,0 +1,62 @@
+"""Content ids: the digest of canonical JSON (DESIGN: identity).
+
+Equal content gives equal ids in every process, on every machine and under every hash seed; what has no single
+canonical form (sets, NaN, bytes, arbitrary objects) is refused instead of being rendered somehow.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+ID_LENGTH = 32
+"""Hex digits kept of a sha256: 128 bits."""
+
+
+def _plain(value: Any, path: str) -> Any:
+    if isinstance(value, Enum):
+        return _plain(value.value, path)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{path} is {value}: only finite numbers have a content id")
+        return int(value) if value.is_integer() else value
+    if isinstance(value, BaseModel):
+        return {name: _plain(getattr(value, name), f"{path}.{name}") for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}: keys of canonical JSON are strings")
+        return {key: _plain(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    raise TypeError(f"{path} is a {type(value).__name__}: it has no canonical JSON form; use str, number, tuple or mapping")
+
+
+def canonical_json(value: Any) -> str:
+    """Render `value` in its one canonical JSON form.
+
+    Keys are sorted by code point, there is no white space, text stays as it is (UTF-8, not normalised), and a float with an
+    integral value reads as that integer, so that `1` and `1.0` are the same temperature.
+
+    Raises:
+        TypeError: a set, bytes or other value without a canonical form, or a key that is not a string.
+        ValueError: a number that is not finite.
+    """
+    return json.dumps(_plain(value, "value"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def content_id(value: Any) -> str:
+    """Hex digest (32 digits) of `canonical_json(value)`; lone surrogates are kept apart from their replacement."""
+    text = canonical_json(value)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+
+
+def text_digest(text: str) -> str:
+    """Hex digest (32 digits) of a text, for prompts and files read as text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]

@@ -1,0 +1,84 @@
+"""Every error Parley raises on purpose.
+
+    ParleyError
+    ├── UsageError                exit 2: what was asked for cannot be understood or found
+    │   ├── UnknownName           a benchmark, setting, model, sandbox, option, run or episode nobody knows
+    │   ├── ConfigError           a configuration file or option value that does not validate
+    │   ├── SourceUnreadable      benchmark data of which nothing at all can be read
+    │   └── SchemaMismatch        a Parquet file written by another schema version
+    ├── InfraError                a fault of machine or service, never of the model under test
+    │   ├── SandboxUnavailable    the sandbox itself could not run a program
+    │   ├── ModelUnavailable      an endpoint that did not give an answer
+    │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
+    ├── AnswerMissing             a recording holds no answer for this turn: an error of that episode
+    └── PublicationWithheld       exit 3: results exist but a quality check stopped their publication
+
+A message names the value, the place and the remedy. `str(error)` is what the command line prints.
+"""
+
+from collections.abc import Iterable
+
+
+class ParleyError(Exception):
+    """Base of all; `exit_code` is the exit status of a command that it ends."""
+
+    exit_code = 1
+
+
+class UsageError(ParleyError):
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """`kind` 'value' is not known; lists what is."""
+
+    def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "") -> None:
+        self.kind, self.value, self.known = kind, value, tuple(known)
+        listed = f"; known: {', '.join(self.known)}" if self.known else ""
+        super().__init__(f"unknown {kind} {value!r}{listed}{'. ' + remedy if remedy else ''}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...]]]:
+        return type(self), (self.kind, self.value, self.known)
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class SourceUnreadable(UsageError):
+    pass
+
+
+class SchemaMismatch(UsageError):
+    pass
+
+
+class InfraError(ParleyError):
+    pass
+
+
+class SandboxUnavailable(InfraError):
+    pass
+
+
+class ModelUnavailable(InfraError):
+    """An endpoint gave no usable answer after all retries.
+
+    `permanent` is true where asking again cannot help (wrong key, unknown model, no such path).
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class ServerUnavailable(InfraError):
+    pass
+
+
+class AnswerMissing(ParleyError):
+    pass
+
+
+class PublicationWithheld(ParleyError):
+    exit_code = 3

@@ -1,0 +1,39 @@
+"""The nine feedback settings of ConvCodeWorld (section 2), and none at all."""
+
+from enum import StrEnum
+
+from schemas.base import Frozen
+
+
+class ExecutionFeedback(StrEnum):
+    NONE = "none"
+    PARTIAL = "f_e"
+    FULL = "f_e*"
+
+
+class VerbalFeedback(StrEnum):
+    NONE = "none"
+    NOVICE = "f_v"
+    EXPERT = "f_v*"
+
+
+class FeedbackSetting(Frozen):
+    """Omega = <f_c, [none | f_e | f_e*], [none | f_v | f_v*]>; without compilation feedback there is none of the others."""
+
+    compilation: bool = True
+    execution: ExecutionFeedback = ExecutionFeedback.NONE
+    verbal: VerbalFeedback = VerbalFeedback.NONE
+
+    @property
+    def name(self) -> str:
+        """The paper's notation, for example `f_c,f_e,f_v*`; `none` for no feedback."""
+        if not self.compilation:
+            return "none"
+        parts = ["f_c", *(p.value for p in (self.execution, self.verbal) if p.value != "none")]
+        return ",".join(parts)
+
+
+NO_FEEDBACK = FeedbackSetting(compilation=False)
+FEEDBACK_SETTINGS: tuple[FeedbackSetting, ...] = tuple(
+    FeedbackSetting(execution=execution, verbal=verbal) for execution in ExecutionFeedback for verbal in VerbalFeedback
+)

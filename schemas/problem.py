@@ -1,0 +1,76 @@
+"""Problems: what is asked, and the tests that decide (CodeIF-Bench section 3.1: D = {(I_k, T_k)})."""
+
+from pydantic import Field
+
+from schemas.base import Frozen
+
+BASE_INSTRUCTION = "base"
+
+
+class TestSuite(Frozen):
+    """Tests that together decide one instruction; all must pass."""
+
+    __test__ = False  # not a pytest class
+
+    tests: tuple[str, ...] = Field(min_length=1)
+    """Python statements, run after the candidate's code in one program."""
+
+
+class Instruction(Frozen):
+    """A verifiable instruction I_k with its tests T_k."""
+
+    instruction_id: str
+    text: str
+    suite: TestSuite
+
+
+class RepoSnapshot(Frozen):
+    """A repository at one commit, for repository-level problems."""
+
+    repo: str
+    base_commit: str
+    test_patch: str = ""
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+
+
+class Problem(Frozen):
+    """One task. `instructions[0]` is the base instruction."""
+
+    benchmark: str
+    dataset_version: str
+    problem_id: str
+    level: str
+    prompt: str
+    instructions: tuple[Instruction, ...] = Field(min_length=1)
+    reference_code: str
+    packages: tuple[str, ...] = ()
+    """Distributions that the tests import."""
+    source_file: str
+    source_line: int = Field(ge=1)
+    row_digest: str
+    repo: RepoSnapshot | None = None
+
+    def instruction(self, instruction_id: str) -> Instruction:
+        """The instruction of that name.
+
+        Raises:
+            KeyError: the problem has no such instruction.
+        """
+        for instruction in self.instructions:
+            if instruction.instruction_id == instruction_id:
+                return instruction
+        raise KeyError(f"{self.problem_id} has no instruction {instruction_id!r}")
+
+
+class QuarantinedRow(Frozen):
+    """An input row that was not staged, and why. `source_line` is 0 where the whole file is meant."""
+
+    benchmark: str
+    dataset_version: str
+    source_file: str
+    source_line: int = Field(ge=0)
+    reason: str
+    """A short machine-readable name: broken_json, missing_field, wrong_type, duplicate_id, ..."""
+    detail: str
+    excerpt: str = ""

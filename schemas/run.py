@@ -1,0 +1,243 @@
+"""What is run: models, sampling and RunSpec, and the ids made of them (DESIGN: identity).
+
+Each id names only what can change its layer. `run_id` leaves out limits of size, addresses and parallelism, so that a run may be
+grown, moved and resumed; `episode_id` leaves out what only scoring reads, so that a new way of scoring re-runs no dialogue.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
+
+
+class Provider(StrEnum):
+    EMBEDDED = "embedded"
+    OPENAI = "openai"
+    VLLM = "vllm"
+    RECORDED = "recorded"
+    CONTROL = "control"
+
+
+class ModelIdentity(Frozen):
+    """What can change a model's answers. Its address and key are not here: see ModelEndpoint."""
+
+    provider: Provider
+    name: str
+    revision: str = ""
+    """Stated by the user, or `unpinned-<UTC date>` where an endpoint's weights cannot be known; engine version for local ones."""
+    weights_digest: str = ""
+    """Digest of the weights file, or of the recording."""
+    chat_template: str = ""
+    """Digest of a chat template that the user sets; empty for the model's own."""
+
+    @property
+    def label(self) -> str:
+        """The model's name in tables and folders, for example `openai:gpt-5`."""
+        return f"{self.provider.value}:{self.name}"
+
+
+class ModelEndpoint(Frozen):
+    """Where a model is reached. Never part of an id, never holds a key: only the name of the variable that does."""
+
+    base_url: str | None = None
+    key_env: str | None = None
+    path: str | None = None
+    """Recording or weights on disk."""
+
+
+class Sampling(Frozen):
+    """How the subject's tokens are drawn. The default is greedy (CodeIF-Bench section 4.2)."""
+
+    temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: tuple[str, ...] = ()
+    omit_reasoning: bool = True
+    """Leave a leading <think> block out of the answer that tests and later turns see."""
+
+
+class Limits(Frozen):
+    """Bounds of one sandboxed program."""
+
+    cpu_s: float = Field(default=3.0, gt=0)
+    wall_s: float = Field(default=20.0, gt=0)
+    memory_mb: int = Field(default=1024, ge=16)
+    """Address space of one process, and where a memory cgroup is writable the whole run's memory."""
+    processes: int = Field(default=32, ge=1)
+    file_mb: int = Field(default=32, ge=1)
+    tmp_mb: int = Field(default=64, ge=1)
+    open_files: int = Field(default=128, ge=16)
+    output_kb: int = Field(default=64, ge=1)
+    """Of stdout and stderr each: what lies beyond is cut away, not kept in memory."""
+
+
+class RunSpec(Frozen):
+    """One evaluation: a model on a setting of a benchmark's dataset version."""
+
+    benchmark: str
+    benchmark_version: str
+    """Version of the benchmark's own code in Parley (its staging, cast and prompts)."""
+    setting: str
+    dataset_version: str
+    dataset_digest: str
+    """Digest over all staged rows, so that edited data makes another run."""
+    episode_options: tuple[tuple[str, str], ...] = ()
+    """Options that can change what is said, sorted by name."""
+    scoring_options: tuple[tuple[str, str], ...] = ()
+    """Options that only scoring reads, sorted by name."""
+    subject: ModelIdentity
+    simulator: ModelIdentity | None = None
+    judge: ModelIdentity | None = None
+    sampling: Sampling = Sampling()
+    prompts: tuple[tuple[str, str], ...] = ()
+    """(name, digest) of every prompt text and persona of the cast."""
+    samples: int = Field(default=1, ge=1)
+    seed: int = 0
+    sandbox: str = "bubblewrap"
+    limits: Limits = Limits()
+    runner_version: int = 1
+
+    @property
+    def run_id(self) -> str:
+        return content_id(self)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(self.episode_options + self.scoring_options)
+
+    @property
+    def full_setting(self) -> str:
+        return f"{self.benchmark}.{self.setting}"
+
+    def episode_ingredients(self, row_digest: str, sample: int) -> dict[str, object]:
+        """All that can change an episode, by name: what `why-rerun` compares field by field."""
+        return {
+            "benchmark": self.benchmark,
+            "benchmark_version": self.benchmark_version,
+            "dataset_version": self.dataset_version,
+            "row_digest": row_digest,
+            "setting": self.setting,
+            "options": self.episode_options,
+            "subject": self.subject,
+            "simulator": self.simulator,
+            "sampling": self.sampling,
+            "prompts": self.prompts,
+            "sample": sample,
+            "seed": self.seed + sample,
+        }
+
+    def episode_id(self, row_digest: str, sample: int) -> str:
+        return content_id(self.episode_ingredients(row_digest, sample))
+
+
+def verdict_id(*, code: str, tests: tuple[str, ...], runner_version: int, environment: str, limits: Limits) -> str:
+    """Id of one program's verdict. Equal programs in equal environments are run once.
+
+    Args:
+        environment: the sandbox's fingerprint (backend, Python, installed versions or image digest).
+    """
+    return content_id(
+        {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
+    )
+
+
+def judgement_id(*, prompt: str, judge: ModelIdentity, sampling: Sampling) -> str:
+    """Id of one judgement: the rendered rubric prompt and who judges it, how."""
+    return content_id({"prompt": prompt, "judge": judge, "sampling": sampling})
+
+
+RunStatus = Literal["finished", "withheld", "incomplete"]
+
+
+class RunRecord(Frozen):
+    """A run as it stands after its latest invocation: one row of `runs`."""
+
+    run_id: str
+    night_id: str
+    """The latest night (or single `parley run`) that worked on it."""
+    benchmark: str
+    model: str
+    setting: str
+    dataset_version: str
+    spec_json: str
+    """Canonical JSON of the RunSpec."""
+    sandbox: str
+    isolated: bool
+    """False for runs of `--sandbox none`: shown in every table."""
+    samples: int
+    seed: int
+    status: RunStatus
+    withheld_reason: str | None = None
+    started_at: str
+    finished_at: str
+    n_episodes: int = Field(ge=0)
+    n_owed: int = Field(ge=0)
+    """Episodes still owed at the end."""
+    n_infra: int = Field(ge=0)
+    n_unscored: int = Field(ge=0)
+    """Scores that are missing through a fault (not those that have no value by definition)."""
+    n_truncated: int = Field(ge=0)
+    """Answers cut off at max_tokens."""
+    model_calls: int = Field(ge=0)
+    """Requests sent by the latest invocation."""
+    docs_path: str | None = None
+    parley_version: str
+
+
+class RunEpisode(Frozen):
+    """That a run contains an episode."""
+
+    run_id: str
+    benchmark: str
+    model: str
+    episode_id: str
+    problem_id: str
+    sample: int = Field(ge=0)
+
+
+class ModelRecord(Frozen):
+    """A model as the tables know it."""
+
+    model: str
+    provider: Provider
+    name: str
+    revision: str
+    weights_digest: str
+    chat_template: str
+    usd_per_million_input: float | None = Field(default=None, ge=0)
+    usd_per_million_output: float | None = Field(default=None, ge=0)
+
+
+class NightRecord(Frozen):
+    """One invocation of `nightly` (or of `run`): the runs it lists."""
+
+    night_id: str
+    started_at: str
+    finished_at: str
+    run_ids: tuple[str, ...]
+    n_published: int = Field(ge=0)
+    n_withheld: int = Field(ge=0)
+
+
+class QualityCheck(Frozen):
+    """One expectation's result on one table of one run (or dataset)."""
+
+    run_id: str
+    benchmark: str
+    model: str
+    table_name: str
+    suite: str
+    expectation: str
+    column_name: str | None = None
+    success: bool
+    crashed: bool
+    """The expectation itself failed to run: an error of the check, not a finding about the data."""
+    blocking: bool
+    unexpected_count: int | None = Field(default=None, ge=0)
+    element_count: int | None = Field(default=None, ge=0)
+    detail: str = ""
+    checked_at: str
+    docs_path: str | None = None

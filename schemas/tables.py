@@ -1,0 +1,97 @@
+"""One pyarrow schema per Parquet table, derived from its model, with name and version in the metadata.
+
+The models are the single source: a field added to a model appears in its table, and the version number below must then be raised
+(a test holds a digest of every schema).
+"""
+
+import types
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Union, get_args, get_origin
+
+import pyarrow as pa
+from pydantic import BaseModel
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode
+from schemas.problem import Problem, QuarantinedRow
+from schemas.run import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
+from schemas.score import Score
+from schemas.verdict import JudgeVerdict, TestVerdict
+
+NAME_KEY, VERSION_KEY = b"parley.table", b"parley.version"
+
+_SCALARS: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+def _without_none(annotation: object) -> tuple[object, bool]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        kinds = [a for a in get_args(annotation) if a is not type(None)]
+        if len(kinds) != 1:
+            raise TypeError(f"{annotation}: a column holds one type or None")
+        return kinds[0], True
+    return annotation, False
+
+
+def arrow_type(annotation: object) -> pa.DataType:
+    """Arrow type of a field: scalars, enums as text, models as structs, tuple[X, ...] as lists, pairs as key/value structs."""
+    annotation, _ = _without_none(annotation)
+    if get_origin(annotation) is tuple:
+        inner = get_args(annotation)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return pa.list_(pa.field("item", arrow_type(inner[0]), nullable=False))
+        return pa.struct([pa.field(name, arrow_type(a), nullable=False) for name, a in zip(("key", "value"), inner, strict=True)])
+    if get_origin(annotation) is Literal:
+        return pa.string()
+    if isinstance(annotation, type):
+        if issubclass(annotation, BaseModel):
+            return pa.struct(_fields(annotation))
+        if issubclass(annotation, Enum):
+            return pa.string()
+        if annotation in _SCALARS:
+            return _SCALARS[annotation]
+    raise TypeError(f"{annotation} has no Arrow type; use a scalar, an enum, a model or a tuple")
+
+
+def _fields(model: type[BaseModel]) -> list[pa.Field]:
+    return [
+        pa.field(name, arrow_type(info.annotation), nullable=_without_none(info.annotation)[1])
+        for name, info in model.model_fields.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Parquet table: its model, its version and how its files are partitioned."""
+
+    name: str
+    model: type[BaseModel]
+    version: int
+    partition_by: tuple[str, ...]
+    """Columns that name the folders, in order."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(_fields(self.model), metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()})
+
+
+_RUN = ("benchmark", "model", "run_id")
+_DATASET = ("benchmark", "dataset_version")
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table("dialogs", Dialog, 1, _DATASET),
+        Table("problems", Problem, 1, _DATASET),
+        Table("quarantine", QuarantinedRow, 1, _DATASET),
+        Table("episodes", Episode, 1, _RUN),
+        Table("test_verdicts", TestVerdict, 1, _RUN),
+        Table("judge_verdicts", JudgeVerdict, 1, _RUN),
+        Table("scores", Score, 1, _RUN),
+        Table("runs", RunRecord, 1, _RUN),
+        Table("run_episodes", RunEpisode, 1, _RUN),
+        Table("quality_checks", QualityCheck, 1, _RUN),
+        Table("models", ModelRecord, 1, ("model",)),
+        Table("nights", NightRecord, 1, ("night_id",)),
+    )
+}

@@ -1,0 +1,31 @@
+"""Benchmarks by name: ours, and others' through the entry point group `parley.benchmarks`."""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from schemas.errors import UnknownName
+from tasks.benchmarks.contract import Benchmark
+
+BUILT_IN: dict[str, str] = {
+    "codeif": "tasks.benchmarks.codeif",
+}
+GROUP = "parley.benchmarks"
+
+
+def names() -> tuple[str, ...]:
+    """All known benchmarks, sorted; nothing is imported for it."""
+    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def load(name: str) -> Benchmark:
+    """The benchmark of that name.
+
+    Raises:
+        UnknownName: lists what is known.
+    """
+    if name in BUILT_IN:
+        return import_module(BUILT_IN[name]).BENCHMARK
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            return point.load()
+    raise UnknownName("benchmark", name, names(), "See `parley list benchmarks`")
