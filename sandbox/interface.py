@@ -17,22 +17,23 @@ class Completed(Frozen):
     """How one command in the sandbox ended."""
 
     exit_code: int | None
-    """None where a signal ended it."""
+    """None where a signal ended it. Read as a shell reads it: 128+N is signal N, 127 a command that does not exist."""
     signal: int | None = None
     timed_out: bool = False
     """Its own CPU or wall limit ended it."""
     out_of_memory: bool = False
     stdout: bytes = b""
     stderr: bytes = b""
-    """The first and last `output_kb` of what was written; the rest was read and thrown away."""
+    """The first and the last `output_kb` of what was written, a line between them says how much was left out."""
     report: bytes = b""
-    """What was written to the report descriptor (bounded): for trusted harness code."""
-    cpu_s: float = Field(default=0.0, ge=0)
+    """What was written to the descriptor that the variable PARLEY_REPORT_FD names (bounded): for trusted harness code."""
+    cpu_s: float | None = Field(default=None, ge=0)
+    """Of the command and its waited-for children; None where the backend cannot tell."""
     wall_s: float = Field(default=0.0, ge=0)
 
 
 class Session(Protocol):
-    """One isolated place with its own empty working directory; several commands may run in it, one after another."""
+    """One isolated place; several commands may run in it, one after another, each with a process tree of its own."""
 
     def run(
         self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
@@ -40,10 +41,14 @@ class Session(Protocol):
         """Run `argv` to its end or its limit, and end its whole process tree.
 
         Args:
-            argv: `{python}` as first item stands for the sandbox's Python interpreter.
+            argv: an item `{python}` stands for the sandbox's Python interpreter, `{harness}/NAME` for a trusted script of
+                `sandbox/harness` as the sandbox sees it.
             files: written into the working directory first; names are relative, without `..`.
+            stdin: what the command reads, then end of file.
+            limits: for this command; the session's own otherwise. Time, processes, files and output are per command.
 
         Raises:
+            ValueError: a file's name leaves the working directory.
             SandboxUnavailable: the sandbox could not run it (missing tool, no namespace, disk full, killed from outside).
         """
         ...
@@ -64,4 +69,10 @@ class Sandbox(Protocol):
         """What, besides the program and its limits, can change a verdict: backend, Python, installed versions or image digest."""
         ...
 
-    def session(self, limits: Limits) -> AbstractContextManager[Session]: ...
+    def session(self, limits: Limits, *, keep_files: bool = False) -> AbstractContextManager[Session]:
+        """Open a place to run commands in; waits for a free slot of the host.
+
+        Args:
+            keep_files: the working directory lasts from one command to the next; otherwise each starts with an empty one.
+        """
+        ...

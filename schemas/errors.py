@@ -33,12 +33,12 @@ class UnknownName(UsageError):
     """`kind` 'value' is not known; lists what is."""
 
     def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "") -> None:
-        self.kind, self.value, self.known = kind, value, tuple(known)
+        self.kind, self.value, self.known, self.remedy = kind, value, tuple(known), remedy
         listed = f"; known: {', '.join(self.known)}" if self.known else ""
         super().__init__(f"unknown {kind} {value!r}{listed}{'. ' + remedy if remedy else ''}")
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...]]]:
-        return type(self), (self.kind, self.value, self.known)
+    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...], str]]:
+        return type(self), (self.kind, self.value, self.known, self.remedy)
 
 
 class ConfigError(UsageError):

@@ -162,6 +162,8 @@ class RunRecord(Frozen):
     model: str
     setting: str
     dataset_version: str
+    revision: str = ""
+    """The subject's: what makes drift of hosted models visible by night."""
     spec_json: str
     """Canonical JSON of the RunSpec."""
     sandbox: str
@@ -184,6 +186,9 @@ class RunRecord(Frozen):
     model_calls: int = Field(ge=0)
     """Requests sent by the latest invocation."""
     docs_path: str | None = None
+    state_digest: str | None = None
+    """Digest of all that this state was made from (wanted episodes, sandbox environment, metric versions): while it stays
+    the same, there is nothing to do. None unless finished."""
     parley_version: str
 
 

@@ -117,6 +117,14 @@ class Benchmark:
     """SQL files of the benchmark's own result tables, in order; line 1 of each is its grain."""
     import_recording: Callable[[Path, str], Iterator[RecordedAnswer]] | None = None
     """(folder of others' published runs, model name) -> answers."""
+    fixed_rounds: bool = True
+    """Whether the dialog alone decides how many rounds an episode has."""
+    metric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """Lowest and highest value of the metrics that are not shares in [0, 1]."""
+    per_round_metrics: tuple[str, ...] = ()
+    """Metrics with exactly one row for each round of each episode."""
+    implications: tuple[tuple[str, float, str, float], ...] = ()
+    """(metric, value, implied metric, implied value), on the same turn: what the quality checks hold scores to."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> text of every prompt the cast uses."""
 

@@ -17,7 +17,8 @@ class Stop:
 
 
 class Seat(Protocol):
-    role: Role
+    @property
+    def role(self) -> Role: ...
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """The seat's message of round `transcript.turn`, or the end of the dialogue.

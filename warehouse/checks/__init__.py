@@ -1,0 +1,57 @@
+"""Quality checks between the stages: one suite per table, run by Great Expectations (LAB: Great Expectations).
+
+    checks = check_table("scores", scores, CheckContext(run_id=..., ...))
+    if blocking_failures(checks): the run is withheld from publication
+
+Importing this package is cheap; the first `check_table` of a process imports Great Expectations.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from schemas.errors import UnknownName
+from schemas.run import QualityCheck
+from warehouse.checks import dialogs, docs, episodes, problems, scores, validation, verdicts
+from warehouse.checks.context import CheckContext, Implication, dialog_rounds, problem_digests
+from warehouse.checks.docs import index_path
+from warehouse.checks.rule import Suite
+
+SUITES: dict[str, Suite] = {s.table: s for s in (dialogs.SUITE, problems.SUITE, episodes.SUITE, verdicts.SUITE, scores.SUITE)}
+
+__all__ = [
+    "SUITES",
+    "CheckContext",
+    "Implication",
+    "blocking_failures",
+    "check_table",
+    "dialog_rounds",
+    "index_path",
+    "problem_digests",
+]
+
+
+def check_table(table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
+    """Run a table's suite, and write its page of Data Docs where the context names a folder.
+
+    A rule that crashed is not a finding: its check has `crashed` set and blocks, whatever the rule itself would do.
+
+    Returns:
+        One check per rule whose facts the context knows, in the suite's order.
+
+    Raises:
+        UnknownName: the table has no suite; lists those that have.
+    """
+    if table not in SUITES:
+        raise UnknownName("table with a suite", table, SUITES)
+    suite = SUITES[table]
+    found = validation.validate(suite, data, context)
+    if context.docs_dir is not None:
+        docs.write_page(table, found, context)
+    page = docs.docs_path(context, table)
+    return [validation.as_check(suite, one, context, page) for one in found]
+
+
+def blocking_failures(checks: Iterable[QualityCheck]) -> list[QualityCheck]:
+    """The failed checks that withhold publication."""
+    return [check for check in checks if check.blocking and not check.success]

@@ -1,0 +1,79 @@
+# Everything a user or a developer types. `make` alone lists it.
+
+PYTHON ?= python3
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Present from the first pip command to the last: where it is found, an earlier installation was killed half-way.
+INSTALLING := $(VENV)/.installing
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install bubblewrap demo test check lock clean
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+install: $(INSTALLED) ## make .venv from requirements.lock, with Parley itself in it (editable)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Parley needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make install PYTHON=python3.12" >&2; exit 1; }
+	@if [ -e $(INSTALLING) ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$($(PYTHON) --version)"; \
+	  $(PYTHON) -m venv --clear --without-pip $(VENV) && touch $(INSTALLING) && \
+	  { $(BIN)/python -m ensurepip --default-pip >/dev/null || { \
+	    echo "'$(PYTHON)' has no ensurepip: install your system's venv package (Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }; }; \
+	fi
+	@touch $(INSTALLING)
+	@echo "installing $$(grep -c == requirements.lock) packages from requirements.lock"
+	@$(BIN)/python -m pip install -qq --no-deps --requirement requirements.lock
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
+	@rm -f $(INSTALLING)
+	@touch $(INSTALLED)
+
+bubblewrap: ## install what the sandbox needs with the system's package manager, where it is missing and allowed
+	@missing=; \
+	for tool in bwrap setpriv prlimit; do command -v $$tool >/dev/null 2>&1 || missing="$$missing $$tool"; done; \
+	$(PYTHON) -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")' >/dev/null 2>&1 || missing="$$missing libseccomp"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(uname -s)" != Linux ]; then \
+	  echo "bubblewrap exists for Linux only; on $$(uname -s) run Parley in a Linux virtual machine or container (a Docker backend is planned)" >&2; exit 1; fi; \
+	if   command -v apt-get >/dev/null 2>&1; then update='apt-get update -q'; add='apt-get install -q -y --no-install-recommends bubblewrap libseccomp2 util-linux'; \
+	elif command -v dnf     >/dev/null 2>&1; then update=true; add='dnf install -q -y bubblewrap libseccomp util-linux'; \
+	elif command -v pacman  >/dev/null 2>&1; then update='pacman -Sy --noconfirm'; add='pacman -S --noconfirm --needed bubblewrap libseccomp util-linux'; \
+	elif command -v apk     >/dev/null 2>&1; then update='apk update -q'; add='apk add -q bubblewrap libseccomp util-linux setpriv'; \
+	elif command -v zypper  >/dev/null 2>&1; then update=true; add='zypper --non-interactive --quiet install bubblewrap libseccomp2 util-linux'; \
+	else echo "the sandbox needs$$missing, and no known package manager was found: install bubblewrap, libseccomp and util-linux by hand" >&2; exit 1; fi; \
+	if [ "$$(id -u)" = 0 ]; then become='env DEBIAN_FRONTEND=noninteractive'; \
+	elif sudo -n true >/dev/null 2>&1; then become='sudo -n env DEBIAN_FRONTEND=noninteractive'; \
+	else echo "the sandbox needs$$missing; install it with:  sudo $$add" >&2; exit 1; fi; \
+	echo "the sandbox needs$$missing; installing: $$add"; \
+	$$become $$add </dev/null || { $$become $$update </dev/null && $$become $$add </dev/null; } && \
+	command -v bwrap >/dev/null 2>&1 || { echo "that failed; try it by hand:  sudo $$add" >&2; exit 1; }
+
+demo: install bubblewrap ## evaluate a real small model and the controls on the bundled sample; ends with a result table
+	@$(BIN)/parley demo
+
+test: install bubblewrap ## the whole test suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: install bubblewrap ## lint, format, types, architecture and the fast tests: about a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker"
+
+lock: ## write requirements.lock from what is installed in .venv (after an upgrade that passed the tests)
+	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }
+	@{ sed '/^#/!d' requirements.lock; \
+	  $(BIN)/python -m pip freeze --exclude-editable --exclude parley-eval --exclude pip --exclude setuptools; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+	@echo "requirements.lock: $$(grep -c == requirements.lock) pins"
+
+clean: ## remove .venv, builds and caches; results (.parley) stay
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

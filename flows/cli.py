@@ -1,0 +1,86 @@
+"""The command `parley`. Each command's work is elsewhere; heavy imports happen inside the commands."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+from typer._click.exceptions import ClickException
+
+from flows import cli_data, cli_read, cli_run, cli_upkeep
+from schemas.display import plain_text
+from schemas.errors import ParleyError
+
+app = typer.Typer(
+    name="parley",
+    help="Evaluate code LLMs in conversation: nightly, resumable, with honest denominators.",
+    epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+cli_run.add_to(app)
+cli_data.add_to(app)
+cli_read.add_to(app)
+cli_upkeep.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tasks.planning.plan import parley_version
+
+        typer.echo(f"parley {parley_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Evaluate code LLMs in conversation: nightly, resumable, with honest denominators."""
+
+
+def main() -> None:
+    """Run the command line; every expected error is one message and an exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(standalone_mode=False)
+    except ParleyError as error:
+        _say(f"parley: {error}")
+        code = error.exit_code
+    except ClickException as error:
+        error.show()
+        code = 2
+    except (KeyboardInterrupt, typer.Abort, _Terminated) as ending:
+        _say(f"parley: stopped. Nothing that was finished is lost; go on with: {_typed()}")
+        code = 143 if isinstance(ending, _Terminated) else 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+class _Terminated(BaseException):
+    """SIGTERM, on its way through the `finally` blocks."""
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise _Terminated
+
+
+def _say(text: str) -> None:
+    print(plain_text(text), file=sys.stderr, flush=True)
+
+
+def _typed() -> str:
+    import shlex
+
+    return shlex.join(["parley", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

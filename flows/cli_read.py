@@ -1,0 +1,102 @@
+"""Commands that only read: show, sql, list, why-rerun."""
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from schemas.errors import UsageError
+from tasks.storage.home import find_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
+
+
+class Listing(StrEnum):
+    BENCHMARKS = "benchmarks"
+    MODELS = "models"
+    METRICS = "metrics"
+    RUNS = "runs"
+    EPISODES = "episodes"
+    SANDBOXES = "sandboxes"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's commands."""
+    app.command("show")(show)
+    app.command("sql")(sql)
+    app.command("list")(list_things)
+    app.command("why-rerun")(why_rerun)
+
+
+def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
+    """Print one episode: prompts, answers, verdicts and test output."""
+    from flows.transcript_text import transcript_text
+
+    print(transcript_text(find_home(), episode))
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="A SELECT; `SHOW TABLES` lists the tables.")],
+    json_output: Json = False,
+) -> None:
+    """Ask the warehouse a question in SQL (DuckDB's dialect). Read-only: nothing can be changed by it."""
+    from warehouse.connect import query as ask
+
+    columns, rows = ask(find_home().path, query)
+    if json_output:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        return
+    from flows.result_table import print_rows
+
+    print_rows("", columns, rows)
+    print(f"{len(rows)} rows")
+
+
+def list_things(
+    what: Annotated[Listing, typer.Argument(help="What to list.")],
+    run: Annotated[str | None, typer.Option(help="For episodes: of this run (its id, or the beginning).")] = None,
+    first: Annotated[bool, typer.Option("--first", help="Only the first one's name, for scripts.")] = False,
+    json_output: Json = False,
+) -> None:
+    """List what there is. Benchmarks, metrics and sandboxes come from the installation, the others from the home."""
+    from flows.listings import listing
+
+    columns, rows = listing(find_home(), what.value, run)
+    if first:
+        if not rows:
+            raise UsageError(f"there are no {what.value}")
+        print(rows[0][0])
+    elif json_output:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+    else:
+        from flows.result_table import print_rows
+
+        print_rows("", columns, rows)
+
+
+def why_rerun(
+    run_a: Annotated[str, typer.Argument(help="A run's id, or its beginning.")],
+    run_b: Annotated[str, typer.Argument(help="Another run's id.")],
+    json_output: Json = False,
+) -> None:
+    """Say field by field what makes two runs different, and whether it makes dialogues or only scores anew."""
+    from dataclasses import asdict
+
+    from schemas.run import RunSpec
+    from tasks.planning.plan import find_run
+    from tasks.planning.why_rerun import differences
+    from tasks.storage.parquet_store import Lake
+
+    lake = Lake(find_home().lake)
+    before, after = (RunSpec.model_validate_json(find_run(lake, run).spec_json) for run in (run_a, run_b))
+    found = differences(before, after)
+    if json_output:
+        print(json.dumps([asdict(d) for d in found]))
+    elif not found:
+        print("The same run: every field of its specification is equal.")
+    else:
+        from flows.result_table import print_rows
+
+        rows = [(d.field, d.before, d.after, d.reruns) for d in found]
+        print_rows("", ("field", run_a, run_b, "makes anew"), rows)

@@ -1,0 +1,82 @@
+"""Commands of upkeep: publish, server, doctor."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from tasks.storage.home import find_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+server = typer.Typer(
+    help="The Prefect server of this home: the UI, schedules and history.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's commands."""
+    app.command("publish")(publish)
+    app.add_typer(server, name="server")
+    app.command("doctor")(doctor)
+
+
+def publish(
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
+    json_output: Json = False,
+) -> None:
+    """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
+    from tasks.storage.publishing import publish_to_warehouse
+
+    report = publish_to_warehouse(find_home(), rebuild=rebuild)
+    if json_output:
+        print(json.dumps({"warehouse": str(report.path), "runs_loaded": report.n_runs_loaded, "rows": report.n_rows}))
+    else:
+        print(f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s")
+
+
+@server.command("start")
+def start() -> None:
+    """Start this home's Prefect server and leave it running."""
+    from flows.prefect_server import start_server
+
+    found = start_server(find_home().path)
+    print(f"Prefect server: {found.ui_url} (pid {found.pid})\nFor prefect's own commands: export PREFECT_API_URL={found.api_url}")
+
+
+@server.command("stop")
+def stop() -> None:
+    """End this home's Prefect server."""
+    from flows.prefect_server import stop_server
+
+    print("stopped" if stop_server(find_home().path) else "no server of this home is running")
+
+
+@server.command("status")
+def status(json_output: Json = False) -> None:
+    """Say whether this home's Prefect server runs, and where."""
+    from flows.prefect_server import server_status
+
+    found = server_status(find_home().path)
+    if json_output:
+        print(json.dumps(None if found is None else {"api_url": found.api_url, "ui_url": found.ui_url, "pid": found.pid}))
+    else:
+        print("not running" if found is None else f"{found.ui_url} (pid {found.pid})")
+
+
+def doctor(json_output: Json = False) -> None:
+    """Check this installation: packages, sandbox, home, server, embedded model, Docker. Exit code 1 if something is missing."""
+    from dataclasses import asdict
+
+    from flows.examination import examine
+
+    findings = examine(find_home())
+    if json_output:
+        print(json.dumps([asdict(f) for f in findings]))
+    else:
+        from flows.result_table import print_rows
+
+        marks = {True: "ok", False: "MISSING", None: "optional, missing"}
+        print_rows("", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings])
+    if any(f.ok is False for f in findings):
+        raise typer.Exit(1)

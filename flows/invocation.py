@@ -1,0 +1,85 @@
+"""One invocation from the command line: decide what is left, start only what that needs, run the nightly flow."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flows.preflight import preflight
+from flows.progress import Board
+from schemas.errors import ParleyError
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.report import RunReport
+from tasks.planning.request import EvaluationRequest
+from tasks.storage.home import Home
+
+
+@dataclass(frozen=True)
+class NightOutcome:
+    night_id: str
+    reports: tuple[RunReport, ...]
+
+
+def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -> NightOutcome:
+    """Run the requests; where all of them are finished, start nothing and tell how they ended.
+
+    Raises:
+        UsageError: a request cannot be planned; nothing was started.
+        InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
+    """
+    board.stage("night", "plan")
+    plans = [plan_run(request, home) for request in requests]
+    if all(plan.is_finished() for plan in plans):
+        return _already_finished(home, plans)
+    if len(plans) == 1:
+        preflight(plans[0])
+    return _run_flow(home, requests, board)
+
+
+def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
+    from tasks.storage.publishing import publish_to_warehouse, unpublished
+
+    run_ids = tuple(plan.run_id for plan in plans)
+    if unpublished(home, run_ids):
+        publish_to_warehouse(home, run_ids)
+    reports, night_id = [], ""
+    for plan in plans:
+        record = plan.record()
+        assert record is not None
+        night_id = record.night_id
+        reports.append(
+            RunReport(
+                run_id=plan.run_id,
+                title=plan.request.title,
+                setting=record.setting,
+                model=record.model,
+                status=record.status,
+                episodes=record.n_episodes,
+                n_infra=record.n_infra,
+                n_unscored=record.n_unscored,
+                n_truncated=record.n_truncated,
+                docs_path=record.docs_path,
+            )
+        )
+    return NightOutcome(night_id, tuple(reports))
+
+
+def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -> NightOutcome:
+    from flows.prefect_server import starting_prefect_server
+
+    board.stage("night", "start Prefect server and workers")
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    with starting_prefect_server(home.path) as pending:
+        from flows.nightly import key_names, nightly
+        from flows.runtime import night
+
+        with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:
+            tonight.client()
+            server = pending.wait_ready()
+            print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
+            try:
+                nightly(requests=list(requests), home=str(home.path))
+            except ParleyError:
+                if not tonight.reports:
+                    raise
+            return NightOutcome(tonight.night_id, tuple(tonight.reports))

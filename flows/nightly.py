@@ -1,0 +1,92 @@
+"""Flow: a whole night. Every model on every benchmark, then one publication."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect import flow
+
+from flows.artifacts import show_results
+from flows.evaluate_model import evaluate_model
+from flows.nightly_config import read_config
+from flows.publish_results import publish_results, published_count
+from flows.result_table import result_markdown
+from flows.runtime import Night, night
+from schemas.errors import ParleyError
+from schemas.run import NightRecord
+from tasks.planning.report import RunReport
+from tasks.planning.request import EvaluationRequest
+from tasks.storage.home import Home, find_home
+from tasks.storage.parquet_store import Lake
+
+_log = logging.getLogger("parley.nightly")
+
+
+@flow(name="nightly", flow_run_name="nightly", validate_parameters=False)
+def nightly(
+    config: str = "nightly.yaml", requests: Sequence[EvaluationRequest] | None = None, home: str | None = None
+) -> list[RunReport]:
+    """Run what `requests` or the configuration file list.
+
+    Args:
+        config: path of a configuration; read where no requests are given.
+        home: where all data lies; `$PARLEY_HOME` wins.
+
+    Returns:
+        One report for each run.
+
+    Raises:
+        ParleyError: a run could not be begun or was stopped by an error. The other runs are published all the same.
+    """
+    if requests is None:
+        settings = read_config(Path(config))
+        requests, home = settings.requests(Path(config).absolute().parent), home or settings.home
+    requests = [EvaluationRequest.model_validate(request) for request in requests]
+    with night(find_home(home), max(r.workers for r in requests), secret_names=key_names(requests)) as tonight:
+        started = datetime.now(UTC)
+        reports = [_evaluate(tonight, request) for request in requests]
+        tonight.reports = reports
+        record_night(tonight.home, tonight.night_id, started, reports)
+        run_ids = [report.run_id for report in reports if report.run_id]
+        tonight.board.stage("night", "publish")
+        publish_results(run_ids, home=str(tonight.home.path))
+        show_results(result_markdown(tonight.home, run_ids), reports)
+        failed = [report for report in reports if report.status == "failed"]
+        if failed:
+            raise ParleyError("; ".join(f"{report.title}: {report.reason}" for report in failed))
+        return reports
+
+
+def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
+    try:
+        return evaluate_model(request, home=str(tonight.home.path))
+    except ParleyError as error:
+        _log.error("%s: %s", request.title, error)
+        return RunReport(
+            run_id="",
+            title=request.title,
+            setting=request.benchmark.name,
+            model=request.model.spec,
+            status="failed",
+            reason=str(error),
+        )
+
+
+def key_names(requests: Sequence[EvaluationRequest]) -> tuple[str, ...]:
+    """Names of the variables that hold keys: the only ones of their kind that workers are given."""
+    models = [m for r in requests for m in (r.model, r.simulator, r.judge) if m is not None]
+    return tuple(sorted({m.key_env for m in models if m.key_env} | {"OPENAI_API_KEY"}))
+
+
+def record_night(home: Home, night_id: str, started: datetime, reports: Sequence[RunReport]) -> None:
+    """Keep in the lake which runs the night listed."""
+    row = NightRecord(
+        night_id=night_id,
+        started_at=started.isoformat(timespec="milliseconds"),
+        finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        run_ids=tuple(report.run_id for report in reports if report.run_id),
+        n_published=published_count(reports),
+        n_withheld=sum(report.status == "withheld" for report in reports),
+    )
+    Lake(home.lake).write_part("nights", [row], "0", night_id=night_id)

@@ -1,0 +1,93 @@
+"""The configuration of a night: a YAML file, validated; see `nightly.yaml` for an example with every field."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from schemas.base import Frozen
+from schemas.display import plain_line
+from schemas.errors import ConfigError
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+
+
+class NightlyConfig(Frozen):
+    """Every model is run on every benchmark."""
+
+    home: str | None = None
+    """Where all data lies; `$PARLEY_HOME` wins."""
+    sandbox: str = "bubblewrap"
+    concurrency: int = Field(default=64, ge=1)
+    """Model requests in flight to one endpoint."""
+    workers: int = Field(default=2, ge=1)
+    """Dask worker processes."""
+    max_fault_share: float = Field(default=0.01, ge=0, le=1)
+    """A run with a larger share of episodes with infra faults or unscored turns is withheld."""
+    simulator: ModelRequest | None = None
+    judge: ModelRequest | None = None
+    models: tuple[ModelRequest, ...] = Field(min_length=1)
+    benchmarks: tuple[BenchmarkRequest, ...] = Field(min_length=1)
+
+    def requests(self, folder: Path) -> tuple[EvaluationRequest, ...]:
+        """One request for each benchmark and model.
+
+        Args:
+            folder: what relative paths in the configuration are relative to.
+        """
+        return tuple(
+            EvaluationRequest(
+                model=_located(model, folder),
+                benchmark=benchmark.model_copy(update={"data": str(folder / benchmark.data) if benchmark.data else None}),
+                simulator=_located(self.simulator, folder) if self.simulator else None,
+                judge=_located(self.judge, folder) if self.judge else None,
+                sandbox=self.sandbox,
+                concurrency=self.concurrency,
+                workers=self.workers,
+                max_fault_share=self.max_fault_share,
+            )
+            for benchmark in self.benchmarks
+            for model in self.models
+        )
+
+
+def _located(model: ModelRequest, folder: Path) -> ModelRequest:
+    provider, _, rest = model.spec.partition(":")
+    return model.model_copy(update={"spec": f"recorded:{folder / rest}"}) if provider == "recorded" else model
+
+
+def read_config(path: Path) -> NightlyConfig:
+    """Read and validate a configuration.
+
+    Raises:
+        ConfigError: names the file, the field, what is wrong with it and what it takes.
+    """
+    try:
+        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"configuration {path} does not exist. Copy the example nightly.yaml, or name another by --config"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration {path} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"configuration {path} is not YAML: {plain_line(str(error), 300)}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` and `benchmarks`")
+    try:
+        return NightlyConfig.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"configuration {path}: {explain(error)}") from error
+
+
+def explain(error: ValidationError) -> str:
+    """A validation error in one line: each field with its value and what it takes."""
+    parts = []
+    for problem in error.errors():
+        place = ".".join(str(step) for step in problem["loc"]) or "the whole"
+        known = ""
+        if problem["type"] == "extra_forbidden":
+            known = "; no such field"
+        shown = plain_line(repr(problem["input"]), 60) if problem["type"] != "missing" else "missing"
+        parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
+    return "; ".join(parts)

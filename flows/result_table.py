@@ -1,0 +1,106 @@
+"""Result tables, for the terminal and in markdown: a mean never stands without its n, its n_unscored and its interval."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.display import markdown_cell, plain_line
+from tasks.planning.report import RunReport
+from tasks.storage.home import Home
+
+_COLUMNS = ("benchmark", "data", "model", "metric", "mean", "95% interval", "n", "n_unscored", "sandbox")
+
+
+def _rows(home: Home, run_ids: Sequence[str]) -> list[tuple[str, ...]]:
+    from warehouse.connect import named_query
+
+    if not run_ids or not home.warehouse.exists():
+        return []
+    _, found = named_query(home.path, "result_table", run_ids=list(run_ids))
+    return [_row(dict(zip(_, row, strict=True))) for row in found]
+
+
+def _row(values: dict[str, Any]) -> tuple[str, ...]:
+    low, high = values["ci_low"], values["ci_high"]
+    return (
+        values["setting"],
+        values["dataset_version"],
+        values["model"],
+        values["metric"],
+        "–" if values["mean"] is None else f"{values['mean']:.3f}",
+        "–" if low is None else f"{low:.3f} … {high:.3f}",
+        str(values["n"]),
+        str(values["n_unscored"]),
+        values["sandbox"] if values["isolated"] else f"{values['sandbox']} (NOT ISOLATED)",
+    )
+
+
+def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
+    """The result table of some runs as markdown; all cells are data."""
+    rows = _rows(home, run_ids)
+    if not rows:
+        return "No run of this night is published."
+    lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + " --- |" * len(_COLUMNS)]
+    lines += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool = False) -> None:
+    """Print the result table, what was done, and where the results lie."""
+    rows = _rows(home, [report.run_id for report in reports if report.is_published])
+    if rows:
+        print_rows("Results", _COLUMNS, rows)
+    for report in reports:
+        if report.run_id:
+            print(_summary(report))
+    if home.warehouse.exists():
+        print(f"Warehouse: {home.warehouse}")
+    if next_steps:
+        print("Next:")
+        for command in _next_commands(reports):
+            print(f"  {command}")
+
+
+def _summary(report: RunReport) -> str:
+    parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {report.model_calls} model calls"]
+    parts += [
+        f"{n} {name}" for n, name in ((report.owed, "owed"), (report.n_infra, "infra"), (report.n_unscored, "unscored")) if n
+    ]
+    parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
+    return ", ".join(parts) + f" (run {report.run_id[:12]})"
+
+
+def _next_commands(reports: Sequence[RunReport]) -> tuple[str, ...]:
+    first = next((report for report in reports if report.run_id), None)
+    run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
+    return (
+        f'parley show "$(parley list episodes --run {run} --first)"',
+        'parley sql "SELECT model, problem_id, turn, instruction_id, outcome FROM test_verdicts ORDER BY ALL"',
+        f"parley run {setting} --dataset-version sample --model openai:MODEL@http://127.0.0.1:8000/v1",
+    )
+
+
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table; wide where the output is no terminal, so that nothing is cut in a log."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(160, console.width))
+    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if _is_numeric(column, columns, rows) else "left")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else plain_line(str(cell), 500)) for cell in row))
+    console.print(table)
+
+
+def _is_numeric(column: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    at = list(columns).index(column)
+    return bool(rows) and all(isinstance(row[at], (int, float)) or row[at] is None or _reads_as_number(row[at]) for row in rows)
+
+
+def _reads_as_number(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.replace(".", "", 1).replace("-", "", 1).isdigit()

@@ -1,0 +1,120 @@
+"""What one invocation holds: its home, its cluster (started when first needed) and whoever shows its progress."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from flows.progress import Board
+from schemas.errors import ConfigError
+from schemas.run import Provider
+from tasks.planning.plan import RunPlan
+from tasks.planning.report import RunReport
+from tasks.storage.home import Home
+
+DASK_VARIABLE = "PARLEY_DASK_ADDRESS"
+THREADS_PER_WORKER = 32
+"""Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
+
+
+def new_night_id() -> str:
+    """Sorts by time: `20261121T020000-1f2e`."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
+
+
+class Night:
+    """One invocation of the nightly flow, in the driver's process."""
+
+    def __init__(self, home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> None:
+        self.home, self.workers = home, workers
+        self.night_id = new_night_id()
+        self.board = board or Board()
+        self.secret_names = secret_names
+        self.reports: list[RunReport] = []
+        self._resources = ExitStack()
+        self._client: Any = None
+
+    def client(self) -> Any:
+        """The Dask client; starts the cluster at the first call."""
+        if self._client is None:
+            from flows.task_runner import dask_cluster, warm
+            from tasks.shards.worker import PROGRESS_TOPIC
+
+            cluster = dask_cluster(
+                n_workers=self.workers,
+                threads_per_worker=THREADS_PER_WORKER,
+                scratch=self.home.path / "dask",
+                secret_names=self.secret_names,
+            )
+            self._client = self._resources.enter_context(cluster)
+            warm(self._client, ("tasks.shards.converse_shard", "tasks.shards.execute_shard", "openai", "aiohttp"))
+            self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
+        return self._client
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.client().scheduler_info(n_workers=-1)["workers"])
+
+    @property
+    def cores(self) -> int:
+        """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
+        return os.cpu_count() or 1
+
+    @contextmanager
+    def model_server(self, plan: RunPlan) -> Iterator[str | None]:
+        """A local server for a model that needs one: its address while it runs, or None for all others.
+
+        Raises:
+            ConfigError: the model's server is on this machine's loopback and the workers are elsewhere.
+        """
+        provider = plan.spec.subject.provider
+        if provider not in (Provider.EMBEDDED, Provider.VLLM):
+            yield None
+            return
+        if os.environ.get(DASK_VARIABLE):
+            raise ConfigError(
+                f"model {plan.spec.subject.label} is served on this machine's loopback, but {DASK_VARIABLE} sends work elsewhere."
+                f" Unset {DASK_VARIABLE}, or serve the model yourself and give its address: openai:MODEL@BASE_URL"
+            )
+        if provider is Provider.EMBEDDED:
+            from tasks.language.embedded_server import embedded_server
+
+            with embedded_server(self.home.logs) as base_url:
+                yield base_url
+        else:
+            from tasks.language.vllm_server import vllm_server
+
+            with vllm_server(plan.spec.subject.name, self.home.logs) as base_url:
+                yield base_url
+
+    def close(self) -> None:
+        self._client = None
+        self._resources.close()
+
+
+_current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
+
+
+@contextmanager
+def night(home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> Iterator[Night]:
+    """The night that is under way, or a new one for the time of the block."""
+    under_way = _current.get()
+    if under_way is not None:
+        yield under_way
+        return
+    opened = Night(home, workers, board, secret_names)
+    token = _current.set(opened)
+    try:
+        yield opened
+    finally:
+        _current.reset(token)
+        opened.close()
+
+
+def absolute(path: str | None) -> str | None:
+    """A user's path as seen from anywhere."""
+    return None if path is None else str(Path(path).expanduser().absolute())

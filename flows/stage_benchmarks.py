@@ -1,0 +1,41 @@
+"""Flow: raw benchmark data into the lake, checked."""
+
+from pathlib import Path
+
+from prefect import flow
+
+from tasks.benchmarks import registry
+from tasks.benchmarks.contract import Staged
+from tasks.planning.plan import require_rows, write_staged
+from tasks.storage.home import find_home
+from tasks.storage.parquet_store import Lake
+
+
+@flow(name="stage_benchmarks", flow_run_name="stage {benchmark}", validate_parameters=False)
+def stage_benchmarks(benchmark: str, data: str, dataset_version: str | None = None, home: str | None = None) -> dict[str, object]:
+    """Stage one dataset; returns its counts and digest. See `stage_dataset`."""
+    staged, version, digest = stage_dataset(benchmark, Path(data), dataset_version, home)
+    return {
+        "benchmark": benchmark,
+        "dataset_version": version,
+        "dataset_digest": digest,
+        "rows": staged.n_input,
+        "staged": len(staged.problems),
+        "quarantined": len(staged.quarantined),
+    }
+
+
+def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home: str | None) -> tuple[Staged, str, str]:
+    """Read raw data and write dialogs, problems and quarantined rows.
+
+    Returns:
+        The rows, the dataset version and the dataset's digest.
+
+    Raises:
+        SourceUnreadable: nothing at all could be staged; what was found wrong is in the message and in `quarantine`.
+    """
+    found = registry.load(benchmark)
+    version = dataset_version or found.default_dataset_version
+    staged = found.stage(data, version)
+    digest = write_staged(staged, found.name, version, Lake(find_home(home).lake))
+    return require_rows(staged, str(data), found.name, version), version, digest

@@ -1,0 +1,35 @@
+"""Files on their way into a sandbox: names checked, packed as a tar archive."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Uncompressed tar of the files, readable and writable for their owner; empty where there is none.
+
+    Raises:
+        ValueError: a name leaves the working directory.
+    """
+    if not files:
+        return b""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(checked_name(name))
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def checked_name(name: str) -> str:
+    """The name, if it stays inside the working directory.
+
+    Raises:
+        ValueError: it is empty, absolute, or holds `..` or a NUL.
+    """
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise ValueError(f"file name {name!r}: must be relative to the working directory, without '..'")
+    return str(path)

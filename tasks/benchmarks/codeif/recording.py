@@ -1,0 +1,114 @@
+"""Upstream's published answers of a model (`base/NAME`, `n_round/NAME`) as a recording."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schemas.errors import SourceUnreadable, UnknownName
+from tasks.benchmarks.codeif.raw_row import BadRow, StrategyName, parse_object
+from tasks.benchmarks.codeif.source import SUFFIXES, Fault, read_lines
+from tasks.benchmarks.codeif.strategies import problem_id
+from tasks.benchmarks.contract import RecordedAnswer
+
+BASE, N_ROUND = "base", "n_round"
+_VERDICT_SUFFIXES = tuple(f"_results{suffix}" for suffix in SUFFIXES)
+_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class _BaseAnswer(BaseModel):
+    model_config = _RAW
+
+    task_id: int = Field(ge=0)
+    completion: str
+
+
+class _FollowUpAnswer(_BaseAnswer):
+    requirement: StrategyName
+
+
+Row = TypeVar("Row", bound=_BaseAnswer)
+
+
+def import_recording(experiments: Path, model_name: str) -> Iterator[RecordedAnswer]:
+    """Answers of one published model: base is turn 1, its n_round rows in file order are turns 2, 3, …
+
+    A row that repeats an earlier one word for word is dropped.
+
+    Args:
+        experiments: the folder that holds `base` and `n_round` (`function/Experiments` of the repository).
+        model_name: as its folder is named.
+
+    Raises:
+        SourceUnreadable: not such a folder, or a file that does not hold what it should (names file and line).
+        UnknownName: no such model; lists those there are.
+    """
+    base = _base_answers(_answer_files(experiments, BASE, model_name))
+    follow_ups = _follow_ups(_answer_files(experiments, N_ROUND, model_name), base)
+    return iter(
+        tuple(
+            RecordedAnswer(problem_id=problem_id(task), turn=turn, content=content)
+            for task, first in base.items()
+            for turn, content in enumerate((first, *follow_ups.get(task, {}).values()), 1)
+        )
+    )
+
+
+def published_models(experiments: Path) -> tuple[str, ...]:
+    """Models that have base and n_round answers, sorted."""
+    return tuple(sorted(set.intersection(*(_folder_names(experiments / part) for part in (BASE, N_ROUND)))))
+
+
+def _folder_names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+
+
+def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, ...]:
+    folder = experiments / part / model_name
+    if not (experiments / BASE).is_dir() or not (experiments / N_ROUND).is_dir():
+        raise SourceUnreadable(
+            f"{experiments} does not hold the folders {BASE} and {N_ROUND}."
+            " Give function/Experiments of CodeIF-Bench's repository"
+        )
+    if model_name not in published_models(experiments):
+        raise UnknownName("published model", model_name, published_models(experiments))
+    found = sorted(p for p in folder.iterdir() if p.name.endswith(SUFFIXES) and not p.name.endswith(_VERDICT_SUFFIXES))
+    if not found:
+        raise SourceUnreadable(f"{folder} holds no answers: looked for .jsonl[.gz] files that are not *_results.jsonl")
+    return tuple(found)
+
+
+def _base_answers(paths: tuple[Path, ...]) -> dict[int, str]:
+    answers: dict[int, str] = {}
+    for place, row in _rows(paths, _BaseAnswer):
+        if answers.setdefault(row.task_id, row.completion) != row.completion:
+            raise SourceUnreadable(f"{place}: task {row.task_id} has a second base answer. Leave one of them out")
+    return answers
+
+
+def _follow_ups(paths: tuple[Path, ...], base: dict[int, str]) -> dict[int, dict[str, str]]:
+    answers: dict[int, dict[str, str]] = {}
+    for place, row in _rows(paths, _FollowUpAnswer):
+        if row.task_id not in base:
+            raise SourceUnreadable(f"{place}: task {row.task_id} has no base answer, so its turns cannot be counted")
+        if answers.setdefault(row.task_id, {}).setdefault(row.requirement, row.completion) != row.completion:
+            raise SourceUnreadable(
+                f"{place}: task {row.task_id} has a second answer for {row.requirement!r}. Leave one of them out"
+            )
+    return answers
+
+
+def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]:
+    for path in paths:
+        for line in read_lines(path):
+            place = f"{path}:{line.number}"
+            if isinstance(line, Fault):
+                raise SourceUnreadable(f"{place}: {line.detail}")
+            try:
+                yield place, kind.model_validate(parse_object(line.content))
+            except BadRow as bad:
+                raise SourceUnreadable(f"{place}: {bad.reason}: {bad.detail}") from None
+            except ValidationError as invalid:
+                first = invalid.errors()[0]
+                raise SourceUnreadable(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

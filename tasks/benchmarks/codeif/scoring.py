@@ -1,0 +1,114 @@
+"""Verdicts to scores: which value is missing and why is decided here, the numbers are the metrics'."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode, StopReason
+from schemas.problem import Problem
+from schemas.score import Score, UnscoredReason
+from schemas.verdict import Outcome, TestVerdict
+from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
+from tasks.metrics.instruction_following import (
+    TurnVerdicts,
+    conversation_accuracy_fraction,
+    conversation_accuracy_strict,
+    instruction_accuracy,
+    instruction_forgetting_ratio,
+)
+from tasks.metrics.registry import Metric
+
+TurnMetric = Metric[[Sequence[TurnVerdicts], int], float] | Metric[[Sequence[TurnVerdicts], int], float | None]
+Needed = Callable[[tuple[str, ...], int], Iterable[tuple[int, str]]]
+"""(instruction ids, turn) -> the (turn, instruction) verdicts that a metric reads."""
+
+
+def _own(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
+    return ((turn, ids[turn - 1]),)
+
+
+def _conversation(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
+    return ((turn, name) for name in tested_instructions(ids, turn))
+
+
+def _past(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
+    turns = (t for t in range(1, turn + 1) if ids[t - 1] != FUNCTIONALITY_EXTENSION)
+    return ((t, name) for t in turns for name in tested_instructions(ids, t))
+
+
+METRICS: tuple[tuple[TurnMetric, Needed, bool], ...] = (
+    (instruction_accuracy, _own, True),
+    (conversation_accuracy_strict, _conversation, False),
+    (conversation_accuracy_fraction, _conversation, False),
+    (instruction_forgetting_ratio, _past, False),
+)
+"""(metric, verdicts it reads, whether it is defined on a Functionality Extension turn)."""
+
+
+def score(problem: Problem, dialog: Dialog, episode: Episode, verdicts: Sequence[TestVerdict], run_id: str) -> tuple[Score, ...]:
+    """One score for each turn of the dialog and metric defined there; what cannot be measured is unscored with its reason."""
+    ids = dialog.instruction_ids
+    outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in verdicts}
+    by_turn = _turn_verdicts(ids, outcomes)
+
+    def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
+        reason = _missing(needed(ids, turn), outcomes, episode)
+        value = None if reason else metric(by_turn, turn)
+        if value is None and reason is None:
+            reason = UnscoredReason.NOTHING_TO_FORGET
+        return Score(
+            run_id=run_id,
+            benchmark=episode.benchmark,
+            model=episode.model,
+            episode_id=episode.episode_id,
+            problem_id=problem.problem_id,
+            sample=episode.sample,
+            turn=turn,
+            instruction_id=ids[turn - 1],
+            metric=metric.name,
+            metric_version=metric.version,
+            value=value,
+            unscored_reason=reason,
+        )
+
+    return tuple(
+        one(turn, metric, needed)
+        for turn, name in enumerate(ids, 1)
+        for metric, needed, on_extension in METRICS
+        if on_extension or name != FUNCTIONALITY_EXTENSION
+    )
+
+
+def _turn_verdicts(ids: tuple[str, ...], outcomes: Mapping[tuple[int, str], Outcome]) -> tuple[TurnVerdicts, ...]:
+    """A timeout is a failure; what is missing is left out (`_missing` keeps metrics away from it)."""
+    judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
+    return tuple(
+        TurnVerdicts(
+            instruction_id=own,
+            passed={
+                name: judged[outcomes[turn, name]]
+                for name in tested_instructions(ids, turn)
+                if outcomes.get((turn, name)) in judged
+            },
+        )
+        for turn, own in enumerate(ids, 1)
+    )
+
+
+def _missing(
+    needed: Iterable[tuple[int, str]], outcomes: Mapping[tuple[int, str], Outcome], episode: Episode
+) -> UnscoredReason | None:
+    """Why the verdicts a metric reads are not all there; None where they are."""
+    reasons = {_reason(outcomes.get(key), key[0], episode) for key in needed}
+    if UnscoredReason.INFRA in reasons:
+        return UnscoredReason.INFRA
+    return UnscoredReason.NO_ANSWER if UnscoredReason.NO_ANSWER in reasons else None
+
+
+def _reason(outcome: Outcome | None, turn: int, episode: Episode) -> UnscoredReason | None:
+    if outcome is Outcome.INFRA:
+        return UnscoredReason.INFRA
+    if outcome is Outcome.ERROR or outcome is None:
+        # An answer that nobody ran tests on is our fault; so is one that a fault kept from being given.
+        ours = episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA
+        return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
+    return None

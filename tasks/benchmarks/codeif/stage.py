@@ -1,0 +1,134 @@
+"""CodeIF-Bench's function tasks (L1 part 1) as dialogs and problems; what cannot be staged is quarantined with its reason."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from schemas.content_id import content_id
+from schemas.dialog import Dialog, Role, Turn
+from schemas.errors import SourceUnreadable
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
+from tasks.benchmarks.codeif.raw_row import BadRow, RawRow, parse_row
+from tasks.benchmarks.codeif.source import Fault, Line, read_lines, relative_name, task_files
+from tasks.benchmarks.codeif.strategies import PACKAGES, STRATEGIES, STRATEGY_SLOT, problem_id
+from tasks.benchmarks.contract import Staged
+
+BENCHMARK_NAME = "codeif"
+LEVEL = "L1"
+EXCERPT_LENGTH = 200
+
+_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
+
+
+def stage(source: Path, dataset_version: str) -> Staged:
+    """Stage a task file, or the task files of a folder.
+
+    An input row is a line that is not blank, or a fault that ends a file; each is staged or quarantined.
+
+    Raises:
+        SourceUnreadable: no task file, or none with a single line that can be read.
+    """
+    files = task_files(source, dataset_version)
+    problems: list[Problem] = []
+    dialogs: list[Dialog] = []
+    quarantined: list[QuarantinedRow] = []
+    first_seen: dict[str, str] = {}
+    n_lines = n_faults = 0
+    for path in files:
+        name = relative_name(path, source)
+        for item in read_lines(path):
+            if isinstance(item, Fault):
+                n_faults += 1
+                quarantined.append(_quarantine(dataset_version, name, item.number, BadRow(item.reason, item.detail)))
+                continue
+            n_lines += 1
+            try:
+                problem, dialog = _stage_line(item, name, dataset_version, first_seen)
+            except BadRow as bad:
+                quarantined.append(_quarantine(dataset_version, name, item.number, bad, item.content))
+            else:
+                problems.append(problem)
+                dialogs.append(dialog)
+    if not n_lines:
+        raise SourceUnreadable(_nothing_read(source, files, quarantined))
+    return Staged(tuple(dialogs), tuple(problems), tuple(quarantined), n_input=n_lines + n_faults)
+
+
+def _stage_line(line: Line, file: str, dataset_version: str, first_seen: dict[str, str]) -> tuple[Problem, Dialog]:
+    row, raw = parse_row(line.content)
+    identity = problem_id(row.task_id)
+    if identity in first_seen:
+        raise BadRow("duplicate_id", f"task_id {row.task_id} was in {first_seen[identity]} already; the first one is kept")
+    digest = _digest(raw)
+    problem = _problem(row, digest, dataset_version, file, line.number)
+    first_seen[identity] = f"{file}:{line.number}"
+    return problem, _dialog(row, problem)
+
+
+def _digest(raw: dict[str, Any]) -> str:
+    try:
+        return content_id(raw)
+    except (ValueError, RecursionError) as fault:
+        raise BadRow("wrong_type", str(fault)) from None
+
+
+def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: int) -> Problem:
+    base = Instruction(instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.test)))
+    others = tuple(
+        Instruction(
+            instruction_id=name,
+            text=row.requirements[name].requirement,
+            suite=TestSuite(tests=tuple(row.requirements[name].unit_test)),
+        )
+        for name in STRATEGIES
+        if name in row.requirements
+    )
+    tests = "\n".join(test for instruction in (base, *others) for test in instruction.suite.tests)
+    return Problem(
+        benchmark=BENCHMARK_NAME,
+        dataset_version=dataset_version,
+        problem_id=problem_id(row.task_id),
+        level=LEVEL,
+        prompt=row.prompt,
+        instructions=(base, *others),
+        reference_code=row.code,
+        packages=tuple(package for package, pattern in _IMPORTED.items() if pattern.search(tests)),
+        source_file=file,
+        source_line=line,
+        row_digest=digest,
+    )
+
+
+def _dialog(row: RawRow, problem: Problem) -> Dialog:
+    turns: list[Turn] = []
+    for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order(problem.dataset_version)), 1):
+        labels = (("strategy_slot", str(STRATEGY_SLOT[name])),)
+        text = problem.instruction(name).text
+        turns.append(Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels))
+        turns.append(Turn(turn=number, role=Role.ASSISTANT))
+    return Dialog(
+        benchmark=BENCHMARK_NAME,
+        dataset_version=problem.dataset_version,
+        dialog_id=problem.problem_id,
+        problem_id=problem.problem_id,
+        turns=tuple(turns),
+        labels=(("level", LEVEL),),
+        row_digest=problem.row_digest,
+    )
+
+
+def _quarantine(dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b"") -> QuarantinedRow:
+    return QuarantinedRow(
+        benchmark=BENCHMARK_NAME,
+        dataset_version=dataset_version,
+        source_file=file,
+        source_line=line,
+        reason=bad.reason,
+        detail=bad.detail,
+        excerpt=content[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH],
+    )
+
+
+def _nothing_read(source: Path, files: tuple[Path, ...], faults: list[QuarantinedRow]) -> str:
+    found = "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults) or f"{len(files)} empty file(s)"
+    return f"{source} has task files but not one readable row ({found}). Fetch them again, or give another file or folder"

@@ -1,0 +1,37 @@
+"""The instruction strategies of the function tasks (CodeIF-Bench Table 1) and their fixed slots."""
+
+from schemas.problem import BASE_INSTRUCTION
+
+FUNCTIONALITY_EXTENSION = "Functionality Extension"
+"""Contradicts earlier instructions by design, so it is judged alone (section 5.1)."""
+
+STRATEGIES: tuple[str, ...] = (
+    "Input-Output Conditions",
+    "Exception Handling",
+    "Edge Case Handling",
+    "Annotation Coverage",
+    "Code Complexity",
+    "Code Standard",
+    FUNCTIONALITY_EXTENSION,
+)
+STRATEGY_SLOT: dict[str, int] = {name: slot for slot, name in enumerate((BASE_INSTRUCTION, *STRATEGIES), 1)}
+"""Second turn axis: the same place for a strategy in every task, 1 for the base instruction."""
+
+PACKAGES: tuple[str, ...] = ("pycodestyle", "mccabe", "radon", "numpy")
+"""Distributions that tests import (numpy: some published answers do)."""
+
+
+def problem_id(task_id: int) -> str:
+    return f"function/{task_id}"
+
+
+def tested_instructions(instruction_ids: tuple[str, ...], turn: int) -> tuple[str, ...]:
+    """Instructions whose tests decide turn `turn`'s answer: T_1..T_n without Functionality Extension, which stands alone.
+
+    Args:
+        instruction_ids: of the whole dialog, `base` first.
+        turn: 1-based.
+    """
+    if instruction_ids[turn - 1] == FUNCTIONALITY_EXTENSION:
+        return (FUNCTIONALITY_EXTENSION,)
+    return tuple(name for name in instruction_ids[:turn] if name != FUNCTIONALITY_EXTENSION)

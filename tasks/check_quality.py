@@ -1,0 +1,106 @@
+"""Prefect task: the quality suites between the stages."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from pydantic import BaseModel
+
+from schemas.dialog import Role
+from schemas.episode import Episode
+from schemas.rows import to_arrow
+from schemas.run import QualityCheck
+from tasks.planning.plan import RunPlan
+from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, dialog_rounds, index_path, problem_digests
+
+
+@dataclass(frozen=True)
+class Checked:
+    """All checks of a run: blocking failures, and where their docs begin."""
+
+    failures: tuple[QualityCheck, ...]
+    docs_path: str | None
+
+
+class QualityGate:
+    """Checks a run's tables one after the other and keeps what they found.
+
+    Args:
+        plan: the run.
+        title: how its task runs are named.
+    """
+
+    def __init__(self, plan: RunPlan, title: str) -> None:
+        self._plan, self._title = plan, title
+        self._found: list[QualityCheck] = []
+        self._facts: dict[str, object] = {}
+
+    def dialogs(self) -> None:
+        problems = to_arrow("problems", self._plan.staged.problems)
+        self._check("dialogs", self._plan.staged.dialogs, problem_digests=problem_digests(problems))
+
+    def problems(self) -> None:
+        staged = self._plan.staged
+        self._check("problems", staged.problems, n_input=staged.n_input, n_quarantined=len(staged.quarantined))
+
+    def episodes(self, episodes: Sequence[Episode]) -> None:
+        plan = self._plan
+        rounds = dialog_rounds(to_arrow("dialogs", plan.staged.dialogs)) if plan.benchmark.fixed_rounds else None
+        self._check("episodes", episodes, wanted_episodes=frozenset(w.episode_id for w in plan.members), dialog_rounds=rounds)
+
+    def test_verdicts(
+        self, verdicts: Sequence[BaseModel], episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]
+    ) -> None:
+        self._check(
+            "test_verdicts",
+            verdicts,
+            episode_rounds=self._rounds(episodes),
+            expected_verdicts=expected,
+            wall_limit_s=self._plan.spec.limits.wall_s,
+        )
+
+    def scores(self, scores: Sequence[BaseModel], episodes: Sequence[Episode]) -> None:
+        benchmark = self._plan.benchmark
+        self._check(
+            "scores",
+            scores,
+            episode_rounds=self._rounds(episodes),
+            metric_ranges={name: benchmark.metric_ranges.get(name, (0.0, 1.0)) for name in benchmark.metrics},
+            per_round_metrics=benchmark.per_round_metrics,
+            implications=tuple(Implication(*implied) for implied in benchmark.implications),
+        )
+
+    def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
+        dialogs = self._plan.dialogs
+        return {
+            e.episode_id: sum(turn.role is Role.USER for turn in dialogs[e.row_digest].turns)
+            if self._plan.benchmark.fixed_rounds
+            else max((step.turn for step in e.steps), default=0)
+            for e in episodes
+        }
+
+    def _check(self, table: str, rows: Sequence[BaseModel], **facts: object) -> None:
+        plan = self._plan
+        context = CheckContext(
+            run_id=plan.run_id,
+            benchmark=plan.spec.benchmark,
+            model=plan.spec.subject.label,
+            checked_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            docs_dir=plan.home.docs,
+            fault_limit=plan.request.max_fault_share,
+            **facts,  # type: ignore[arg-type]
+        )
+        self._found += _check_quality(lambda: check_table(table, to_arrow(table, rows), context), table, self._title)
+
+    def finish(self) -> Checked:
+        """Keep the checks in the lake."""
+        plan = self._plan
+        plan.lake.write_part("quality_checks", self._found, "checks", **plan.keys)
+        return Checked(tuple(blocking_failures(self._found)), index_path(plan.home.docs, plan.run_id))
+
+
+@task(name="check quality", task_run_name="check {table} · {title}", cache_policy=NO_CACHE)
+def _check_quality(check: Callable[[], list[QualityCheck]], table: str, title: str) -> list[QualityCheck]:
+    return check()

@@ -1,0 +1,126 @@
+"""Prefect task: play the owed episodes of a run on Dask workers."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.errors import ParleyError
+from schemas.run import RunEpisode
+from tasks.planning.plan import RunPlan
+from tasks.shards.converse_shard import converse_shard
+from tasks.shards.fan_out import even_shards, fan_out
+from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.shards.worker import close_run
+from tasks.storage.journal import read_journal, remove_journal
+from tasks.storage.owed import WantedEpisode, read_episodes, unfinished
+
+MAX_ATTEMPTS = 3
+"""Of an episode in one night, where faults of machine or service end it."""
+_SHARDS_IN_FLIGHT = 24
+"""Of one worker process: many small shards, so that none waits for the end of a large one (LAB)."""
+_RETRY_DELAY_S = 2.0
+
+
+@dataclass
+class Conversed:
+    """What the stage did: `error` is one example of the faults that are left."""
+
+    model_calls: int = 0
+    n_owed: int = 0
+    error: str | None = None
+
+
+@task(name="converse", task_run_name="converse {title}", cache_policy=NO_CACHE)
+def converse(
+    plan: RunPlan, context: RunContext, client: Any, title: str, on_result: Callable[[ConverseResult], None] = lambda _: None
+) -> Conversed:
+    """Play what is owed, at most three times where infra ends it, and remove the journal once all of it is Parquet."""
+    done = Conversed()
+    try:
+        for attempt in range(MAX_ATTEMPTS):
+            owed = plan.owed()
+            if not owed:
+                break
+            if attempt:
+                time.sleep(_RETRY_DELAY_S * 2**attempt)
+            results, lost = fan_out(client, converse_shard, _shards(plan, context, owed), on_result)
+            done.model_calls += sum(result.model_calls for result in results)
+            done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+    finally:
+        client.run(close_run, plan.run_id)
+    done.n_owed = len(plan.owed())
+    if not done.n_owed:
+        done.error = None
+    write_members(plan)
+    if done.n_owed == 0:
+        remove_journal(plan.home.journal(plan.run_id))
+    return done
+
+
+def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...]) -> list[ConverseShard]:
+    """Begun episodes first, then the others, in small shards."""
+    ids = [w.episode_id for w in owed]
+    stored = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, ids)
+    begun = unfinished(owed, read_journal(plan.home.journal(plan.run_id), ids), stored)
+    jobs = [
+        EpisodeJob(
+            episode_id=w.episode_id,
+            problem=plan.problems[w.dialog.row_digest],
+            dialog=w.dialog,
+            sample=w.sample,
+            seed=w.seed,
+            attempt=begun[w.episode_id].attempt + 1 if w.episode_id in begun else 1,
+            steps=begun[w.episode_id].steps if w.episode_id in begun else (),
+        )
+        for w in owed
+    ]
+    jobs.sort(key=lambda job: -len(job.steps))
+    size = max(1, -(-context.in_flight // _SHARDS_IN_FLIGHT))
+    return [ConverseShard(context, group) for group in even_shards(jobs, size)]
+
+
+def write_members(plan: RunPlan) -> None:
+    """Say in the lake which episodes the run contains: those that exist, finished or infra."""
+    existing = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
+    rows = [
+        RunEpisode(
+            run_id=plan.run_id,
+            benchmark=plan.spec.benchmark,
+            model=plan.spec.subject.label,
+            episode_id=w.episode_id,
+            problem_id=w.dialog.problem_id,
+            sample=w.sample,
+        )
+        for w in plan.members
+        if w.episode_id in existing
+    ]
+    plan.lake.write_part("run_episodes", rows, "members", **plan.keys)
+
+
+def context_for(plan: RunPlan, *, workers: int, cores: int, base_url: str | None = None) -> RunContext:
+    """What the run's shards share; the endpoint's budget is split over the worker processes.
+
+    Args:
+        base_url: address of a local model server that was started for this run.
+    """
+    request = plan.request
+    budget = request.model.concurrency or request.concurrency
+    subject = plan.subject if base_url is None else plan.subject.model_copy(update={"base_url": base_url})
+    if workers < 1:
+        raise ParleyError("the Dask cluster has no worker. Start one, or unset PARLEY_DASK_ADDRESS")
+    return replace(
+        RunContext(
+            home=str(plan.home.path),
+            spec=plan.spec,
+            subject=subject,
+            simulator=plan.simulator,
+            in_flight=max(1, -(-budget // workers)),
+            programs=max(1, cores // workers),
+        ),
+        check_served_model=request.model.check_served_model,
+        timeout_s=request.model.timeout_s,
+    )

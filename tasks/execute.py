@@ -1,0 +1,106 @@
+"""Prefect task: run the programs of a run's episodes in the sandbox, on Dask workers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.content_id import content_id
+from schemas.episode import Episode
+from schemas.verdict import Outcome
+from tasks.planning.plan import RunPlan
+from tasks.shards.execute_shard import execute_shard, test_runs, verdict_id_of, with_known
+from tasks.shards.fan_out import even_shards, fan_out
+from tasks.shards.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, KnownVerdict, RunContext
+from tasks.shards.worker import close_run
+
+MAX_ATTEMPTS = 3
+_LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
+_SHARD_SIZE = 4
+"""Episodes to a shard: some 100 programs, so that progress shows and a kill costs little."""
+
+
+@dataclass
+class Executed:
+    """What the stage did; `parts` are the run's verdicts."""
+
+    parts: tuple[str, ...]
+    n_run: int = 0
+    error: str | None = None
+
+
+@task(name="execute", task_run_name="execute {title}", cache_policy=NO_CACHE)
+def execute(
+    plan: RunPlan,
+    context: RunContext,
+    episodes: Sequence[Episode],
+    client: Any,
+    title: str,
+    on_result: Callable[[ExecuteResult], None] = lambda _: None,
+) -> Executed:
+    """Decide every test run of the run's episodes; verdicts that exist for the same program and environment are not run again."""
+    shards = {shard.name: shard for shard in _shards(plan, context, episodes)}
+    done = Executed(parts=tuple(shards))
+    try:
+        for _ in range(MAX_ATTEMPTS):
+            missing = [shard for name, shard in shards.items() if name not in _finished(plan)]
+            if not missing:
+                break
+            results, lost = fan_out(client, execute_shard, _with_known(plan, context, missing), on_result)
+            done.n_run += sum(result.n_run for result in results)
+            done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+    finally:
+        client.run(close_run, plan.run_id)
+    finished = _finished(plan)
+    done.parts = tuple(name if name in finished else name + INFRA_SUFFIX for name in shards)
+    plan.lake.keep_only("test_verdicts", done.parts, **plan.keys)
+    return done
+
+
+def _finished(plan: RunPlan) -> set[str]:
+    parts = plan.lake.parts("test_verdicts", **plan.keys)
+    return {part.stem.removeprefix("part-") for part in parts if not part.stem.endswith(INFRA_SUFFIX)}
+
+
+def _shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episode]) -> list[ExecuteShard]:
+    items = [ExecuteItem(e, plan.problems[e.row_digest], plan.dialogs[e.row_digest]) for e in episodes]
+    shards = []
+    for group in even_shards(items, _SHARD_SIZE):
+        name = content_id([(i.episode.episode_id, i.episode.attempt, _ids(plan, context, i)) for i in group])
+        shards.append(ExecuteShard(context, name, group, plan.environment))
+    return shards
+
+
+def _ids(plan: RunPlan, context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
+    runs = test_runs(context, item)
+    return [(run.turn, run.instruction_id, verdict_id_of(context, plan.environment, run)) for run in runs]
+
+
+def _with_known(plan: RunPlan, context: RunContext, shards: Sequence[ExecuteShard]) -> list[ExecuteShard]:
+    known = known_verdicts(plan)
+    if not known:
+        return list(shards)
+    return [
+        with_known(shard, known, {key for i in shard.items for _, _, key in _ids(plan, context, i) if key is not None})
+        for shard in shards
+    ]
+
+
+def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> frozenset[tuple[str, int, str]]:
+    """(episode, turn, instruction) of every verdict that the run must have."""
+    return frozenset(
+        (e.episode_id, run.turn, run.instruction_id)
+        for e in episodes
+        for run in test_runs(context, ExecuteItem(e, plan.problems[e.row_digest], plan.dialogs[e.row_digest]))
+    )
+
+
+def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
+    """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
+    parts = plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label)
+    rows = plan.lake.read_arrow("test_verdicts", parts, ["verdict_id", "outcome", "detail", "duration_s"])
+    rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
+    return {r["verdict_id"]: KnownVerdict(r["outcome"], r["detail"], r["duration_s"]) for r in rows.to_pylist()}

@@ -1,0 +1,85 @@
+"""Metrics by name: ours, and others' through the entry point group `parley.metrics`.
+
+A metric is a pure function; what it takes is its family's affair (see each family's module). Here it only gets its name and
+version.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Generic, ParamSpec, TypeVar, cast
+
+from schemas.errors import UnknownName
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FAMILIES: tuple[str, ...] = ("tasks.metrics.instruction_following",)
+GROUP = "parley.metrics"
+
+_registered: dict[str, "Metric[..., object]"] = {}
+
+
+@dataclass(frozen=True)
+class Metric(Generic[P, R]):
+    """A named, versioned metric; call it like the function it was made from."""
+
+    name: str
+    version: int
+    """Raised when its values change: part of the key of a score."""
+    function: Callable[P, R]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    @property
+    def summary(self) -> str:
+        """First line of its docstring: what `parley list metrics` prints."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+def metric(name: str, *, version: int = 1) -> Callable[[Callable[P, R]], Metric[P, R]]:
+    """Register the function below as a metric.
+
+    Raises:
+        ValueError: another function has that name already.
+    """
+
+    def register(function: Callable[P, R]) -> Metric[P, R]:
+        known = _registered.get(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise ValueError(
+                f"metric {name!r} of {function.__module__} has the name of one of {known.function.__module__}: rename one of them"
+            )
+        made = Metric(name, version, function)
+        _registered[name] = cast("Metric[..., object]", made)
+        return made
+
+    return register
+
+
+def names() -> tuple[str, ...]:
+    """All known metrics, sorted."""
+    _import_families()
+    return tuple(sorted({*_registered, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def load(name: str) -> "Metric[..., object]":
+    """The metric of that name.
+
+    Raises:
+        UnknownName: lists what is known.
+    """
+    _import_families()
+    if name in _registered:
+        return _registered[name]
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            return point.load()
+    raise UnknownName("metric", name, names(), "See `parley list metrics`")
+
+
+def _import_families() -> None:
+    for family in FAMILIES:
+        import_module(family)

@@ -1,0 +1,280 @@
+"""From a request to a plan: the RunSpec, the wanted episodes, and what is already there. Reads, starts nothing."""
+
+import importlib.metadata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import as_file
+from pathlib import Path
+
+from sandbox.function_tests import RUNNER_VERSION
+
+from sandbox import registry as sandboxes
+from schemas.content_id import content_id, text_digest
+from schemas.dialog import Dialog
+from schemas.errors import ConfigError, SourceUnreadable, UnknownName, UsageError
+from schemas.problem import Problem
+from schemas.rows import from_arrow
+from schemas.run import ModelEndpoint, ModelIdentity, ModelRecord, RunEpisode, RunRecord, RunSpec
+from tasks.benchmarks import registry
+from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.metrics import registry as metrics
+from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.why_rerun import refuse_other_run
+from tasks.storage.home import Home
+from tasks.storage.owed import WantedEpisode, finished_ids, wanted_episodes
+from tasks.storage.parquet_store import Lake
+
+
+class RunPlan:
+    """One evaluation, ready to be worked on. A plain class on purpose: Prefect does not walk into it."""
+
+    def __init__(
+        self,
+        request: EvaluationRequest,
+        home: Home,
+        benchmark: Benchmark,
+        staged: Staged,
+        spec: RunSpec,
+        subject: ModelEndpoint,
+        simulator: ModelEndpoint | None,
+    ) -> None:
+        self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
+        self.subject, self.simulator = subject, simulator
+        self.lake = Lake(home.lake)
+        self.run_id = spec.run_id
+        self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
+
+    @cached_property
+    def problems(self) -> Mapping[str, Problem]:
+        """By row digest."""
+        return {problem.row_digest: problem for problem in self.staged.problems}
+
+    @cached_property
+    def dialogs(self) -> Mapping[str, Dialog]:
+        """By row digest."""
+        return {dialog.row_digest: dialog for dialog in self.staged.dialogs}
+
+    @cached_property
+    def wanted(self) -> tuple[WantedEpisode, ...]:
+        """Episodes that this invocation asks for."""
+        return wanted_episodes(self.spec, self.staged.dialogs[: self.request.benchmark.limit])
+
+    def owed(self) -> tuple[WantedEpisode, ...]:
+        """Wanted episodes that no run has finished yet."""
+        done = finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label)
+        return tuple(w for w in self.wanted if w.episode_id not in done)
+
+    @cached_property
+    def members(self) -> tuple[WantedEpisode, ...]:
+        """All episodes of the run: those wanted now and those that earlier, larger invocations added."""
+        earlier = {row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)}
+        everything = wanted_episodes(self.spec, self.staged.dialogs)
+        now = {w.episode_id for w in self.wanted}
+        return tuple(w for w in everything if w.episode_id in now or w.episode_id in earlier)
+
+    @cached_property
+    def environment(self) -> str:
+        """The sandbox's fingerprint."""
+        return sandboxes.load(self.spec.sandbox).fingerprint()
+
+    @cached_property
+    def isolated(self) -> bool:
+        """Whether programs run isolated: False only where `--sandbox none` was asked for."""
+        return sandboxes.load(self.spec.sandbox).isolated
+
+    @cached_property
+    def state_digest(self) -> str:
+        """Digest of all that a finished run was made from."""
+        return content_id(
+            {
+                "episodes": sorted(w.episode_id for w in self.members),
+                "environment": self.environment,
+                "metrics": {name: metrics.load(name).version for name in self.benchmark.metrics},
+                "max_fault_share": self.request.max_fault_share,
+            }
+        )
+
+    def record(self) -> RunRecord | None:
+        """The run as its latest invocation left it."""
+        rows = self.lake.read("runs", RunRecord, **self.keys)
+        return rows[0] if rows else None
+
+    def is_finished(self) -> bool:
+        """Whether there is nothing to do but to show the results."""
+        record = self.record()
+        return record is not None and record.status == "finished" and record.state_digest == self.state_digest and not self.owed()
+
+    def model_records(self) -> list[ModelRecord]:
+        """Rows for the table of models: subject and simulator, with their prices."""
+        pairs: list[tuple[ModelIdentity | None, ModelRequest | None]] = [
+            (self.spec.subject, self.request.model),
+            (self.spec.simulator, self.request.simulator),
+        ]
+        return [_model_record(identity, asked) for identity, asked in pairs if identity is not None and asked is not None]
+
+
+def _model_record(identity: ModelIdentity, asked: ModelRequest) -> ModelRecord:
+    return ModelRecord(
+        model=identity.label,
+        provider=identity.provider,
+        name=identity.name,
+        revision=identity.revision,
+        weights_digest=identity.weights_digest,
+        chat_template=identity.chat_template,
+        usd_per_million_input=asked.usd_per_million_input,
+        usd_per_million_output=asked.usd_per_million_output,
+    )
+
+
+def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
+    """Plan one evaluation.
+
+    Raises:
+        UsageError: something that was asked for is unknown, unreadable or not staged.
+    """
+    benchmark, setting = find_setting(request.benchmark.name)
+    version = request.benchmark.dataset_version or benchmark.default_dataset_version
+    if version not in benchmark.dataset_versions:
+        raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.dataset_versions)
+    episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
+    lake = Lake(home.lake)
+    resumed = _resumed_spec(lake, request.resume)
+    subject = _choose(request.model, resumed.subject if resumed else None)
+    simulator = _choose(request.simulator, resumed.simulator if resumed else None) if request.simulator else None
+    judge = _choose(request.judge, resumed.judge if resumed else None) if request.judge else None
+    if request.sandbox not in sandboxes.names():
+        raise UnknownName("sandbox", request.sandbox, sandboxes.names())
+    staged = find_data(benchmark, request.benchmark.data, version, lake)
+    spec = RunSpec(
+        benchmark=benchmark.name,
+        benchmark_version=benchmark.version,
+        setting=setting,
+        dataset_version=version,
+        dataset_digest=dataset_digest(staged),
+        episode_options=episode_options,
+        scoring_options=scoring_options,
+        subject=subject.identity,
+        simulator=simulator.identity if simulator else None,
+        judge=judge.identity if judge else None,
+        sampling=request.model.sampling,
+        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.prompts.items())),
+        samples=request.benchmark.samples,
+        seed=request.benchmark.seed,
+        sandbox=request.sandbox,
+        limits=benchmark.limits,
+        runner_version=RUNNER_VERSION,
+    )
+    if resumed is not None:
+        refuse_other_run(resumed, spec)
+    return RunPlan(request, home, benchmark, staged, spec, subject.endpoint, simulator.endpoint if simulator else None)
+
+
+def find_setting(name: str) -> tuple[Benchmark, str]:
+    """`benchmark.setting`, or the benchmark alone where it has one setting.
+
+    Raises:
+        UnknownName: lists what is known.
+    """
+    first, _, rest = name.partition(".")
+    benchmark = registry.load(first)
+    if not rest:
+        if len(benchmark.settings) != 1:
+            raise ConfigError(
+                f"benchmark {name!r} has several settings: name one of {', '.join(f'{first}.{s}' for s in benchmark.settings)}"
+            )
+        rest = next(iter(benchmark.settings))
+    benchmark.setting(rest)
+    return benchmark, rest
+
+
+def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) -> Staged:
+    """Rows of a dataset: from a given path, the bundled sample, or what was staged before (the latest, if several).
+
+    Raises:
+        UsageError: there is no such data; names the command to type.
+    """
+    if data is not None:
+        return require_rows(benchmark.stage(Path(data), version), data, benchmark.name, version)
+    if version == "sample":
+        with as_file(benchmark.sample) as folder:
+            return benchmark.stage(folder, version)
+    parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
+    if not parts:
+        raise UsageError(
+            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. Give its folder by --data DIR, or"
+            f" stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
+        )
+    latest = max(parts, key=lambda part: part.stat().st_mtime_ns)
+    keys = {"benchmark": benchmark.name, "dataset_version": version}
+    beside = lake.folder("dialogs", **keys) / latest.name
+    problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
+    return Staged(tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog)), tuple(problems), (), len(problems))
+
+
+def dataset_digest(staged: Staged) -> str:
+    """Digest over all staged rows, in any order."""
+    return content_id(sorted(dialog.row_digest for dialog in staged.dialogs))
+
+
+def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Staged:
+    """The rows, if there is any.
+
+    Raises:
+        SourceUnreadable: none could be staged; says what is wrong with the first.
+    """
+    if staged.problems:
+        return staged
+    why = ""
+    if staged.quarantined:
+        first = staged.quarantined[0]
+        why = f" ({first.source_file} line {first.source_line}: {first.reason}, {first.detail})"
+    raise SourceUnreadable(
+        f"none of the {staged.n_input} rows in {data} could be staged{why}. Is this {benchmark} data of version {version!r}?"
+    )
+
+
+def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> str:
+    """Write a dataset's rows to the lake; returns its digest. Dialogs last but one, problems last: they make it visible."""
+    digest = dataset_digest(staged)
+    keys = {"benchmark": benchmark, "dataset_version": version}
+    if staged.quarantined:
+        lake.write_part("quarantine", staged.quarantined, content_id(staged.quarantined), **keys)
+    if not staged.problems:
+        return digest
+    lake.write_part("dialogs", staged.dialogs, digest, **keys)
+    lake.write_part("problems", staged.problems, digest, **keys)
+    return digest
+
+
+def _choose(request: ModelRequest, resumed: ModelIdentity | None) -> ModelChoice:
+    revision = request.revision or (resumed.revision if resumed and resumed.revision else None)
+    return parse_model(request.spec, key_env=request.key_env, revision=revision, today=datetime.now(UTC).strftime("%Y-%m-%d"))
+
+
+def _resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:
+    return None if run_id is None else RunSpec.model_validate_json(find_run(lake, run_id).spec_json)
+
+
+def find_run(lake: Lake, run_id: str) -> RunRecord:
+    """The record of a run, by its id or an unambiguous beginning of it.
+
+    Raises:
+        UsageError: no run or several runs begin like this.
+    """
+    folders = sorted({part.parent for part in lake.parts("runs")})
+    found = [folder for folder in folders if folder.name.removeprefix("run=").startswith(run_id)]
+    if len(found) != 1:
+        names = ", ".join(folder.name.removeprefix("run=") for folder in (found or folders)[:8]) or "none yet"
+        problem = f"several runs begin with {run_id!r}" if found else f"no run {run_id!r}"
+        raise UsageError(f"{problem} in {lake.root}; there are: {names}. See `parley list runs`")
+    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[0]
+
+
+def parley_version() -> str:
+    """Version of the installed distribution."""
+    try:
+        return importlib.metadata.version("parley-eval")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

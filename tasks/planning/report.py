@@ -1,0 +1,76 @@
+"""How a run ended, as a command or a flow tells it."""
+
+from collections.abc import Sequence
+
+from schemas.base import Frozen
+from schemas.episode import Episode, StopReason
+from schemas.run import QualityCheck, RunStatus
+from schemas.score import Score, UnscoredReason
+
+
+class RunReport(Frozen):
+    """One run of a night. `status` is `failed` where an error stopped it before it had results."""
+
+    run_id: str
+    title: str
+    setting: str
+    model: str
+    status: RunStatus | str
+    reason: str | None = None
+    episodes: int = 0
+    owed: int = 0
+    model_calls: int = 0
+    programs_run: int = 0
+    n_infra: int = 0
+    n_unscored: int = 0
+    n_truncated: int = 0
+    docs_path: str | None = None
+
+    @property
+    def is_published(self) -> bool:
+        return self.status == "finished"
+
+
+class Tally(Frozen):
+    """Counts of a run's outcome; the gate reads them."""
+
+    n_episodes: int
+    n_faulty: int
+    """Episodes with any fault: infra, or a score that is missing for a reason that is one."""
+    n_infra: int
+    n_unscored: int
+    n_truncated: int
+
+
+def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -> Tally:
+    """Count what went wrong. An episode that was wanted and does not exist is infra.
+
+    Args:
+        n_wanted: episodes that the run should have.
+    """
+    faults = [s for s in scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
+    infra = {e.episode_id for e in episodes if e.stop_reason is StopReason.INFRA}
+    infra |= {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
+    missing = n_wanted - len(episodes)
+    return Tally(
+        n_episodes=n_wanted,
+        n_faulty=len(infra | {s.episode_id for s in faults}) + missing,
+        n_infra=len(infra) + missing,
+        n_unscored=len(faults),
+        n_truncated=sum(step.finish_reason == "length" for e in episodes for step in e.steps),
+    )
+
+
+def withheld_because(counts: Tally, max_fault_share: float, failures: Sequence[QualityCheck]) -> str | None:
+    """Why a run must not be published; None where it may be."""
+    if failures:
+        first = failures[0]
+        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+        column = f" on column {first.column_name}" if first.column_name else ""
+        return f"quality check {first.suite}: {first.expectation}{column} failed{more}: {first.detail}"
+    if counts.n_faulty > max_fault_share * counts.n_episodes:
+        return (
+            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra), more"
+            f" than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise the limit"
+        )
+    return None

@@ -1,0 +1,83 @@
+"""What a person or a configuration asks for: one model on one setting of one benchmark."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from schemas.base import Frozen
+from schemas.errors import ConfigError
+from schemas.run import Sampling
+
+
+class ModelRequest(Frozen):
+    """A model and how to reach and use it. Keys are named by their variable, never held."""
+
+    spec: str
+    """`embedded:smollm2`, `openai:MODEL[@BASE_URL]`, `vllm:PATH_OR_REPO`, `recorded:FILE`, `control:gold`, `control:empty`."""
+    key_env: str | None = None
+    """Name of the environment variable that holds the endpoint's key."""
+    revision: str | None = None
+    """Which weights an endpoint serves; without it a hosted model counts as another model each day (UTC)."""
+    temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: tuple[str, ...] = ()
+    omit_reasoning: bool = True
+    check_served_model: bool = True
+    timeout_s: float = Field(default=300.0, gt=0)
+    """For one answer, seconds."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Requests in flight to this endpoint; without it the night's `concurrency`."""
+    usd_per_million_input: float | None = Field(default=None, ge=0)
+    usd_per_million_output: float | None = Field(default=None, ge=0)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=self.max_tokens,
+            stop=self.stop,
+            omit_reasoning=self.omit_reasoning,
+        )
+
+
+class BenchmarkRequest(Frozen):
+    """A setting of a benchmark on one version of its data."""
+
+    name: str
+    """`codeif.static`; where a benchmark has one setting, its name alone will do."""
+    data: str | None = None
+    """File or folder of raw data; without it what was staged before, or the bundled sample."""
+    dataset_version: str | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+    limit: int | None = Field(default=None, ge=1)
+    """The first N dialogues only."""
+    samples: int = Field(default=1, ge=1)
+    seed: int = 0
+
+
+class EvaluationRequest(Frozen):
+    """One evaluation. Safe to show: it is a Prefect parameter."""
+
+    model: ModelRequest
+    benchmark: BenchmarkRequest
+    simulator: ModelRequest | None = None
+    judge: ModelRequest | None = None
+    sandbox: str = "bubblewrap"
+    concurrency: int = Field(default=64, ge=1)
+    workers: int = Field(default=2, ge=1)
+    max_fault_share: float = Field(default=0.01, ge=0, le=1)
+    resume: str | None = None
+    """The run that is meant to go on; refused where the request describes another."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.benchmark.name} · {self.model.spec}"
+
+    @model_validator(mode="after")
+    def _no_key_in_spec(self) -> Self:
+        for model in (self.model, self.simulator, self.judge):
+            if model is not None and "://" in model.spec and "@" in model.spec.split("://", 1)[1].split("/")[0]:
+                raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
+        return self

@@ -1,0 +1,129 @@
+"""A shard of episodes, played in a worker process."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from schemas.content_id import content_id
+from schemas.dialog import Role
+from schemas.episode import Episode, Step, StopReason
+from schemas.run import RunSpec
+from tasks.benchmarks import registry
+from tasks.benchmarks.contract import Cast, CastRequest
+from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.transcript import Transcript
+from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.shards.worker import Worker, this_worker
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+
+STAGE = "converse"
+
+
+def now() -> str:
+    """UTC, ISO 8601, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def converse_shard(shard: ConverseShard) -> ConverseResult:
+    """Play a shard's episodes at once and write them as one Parquet part.
+
+    Raises:
+        OSError: journal or part could not be written; finished turns stay in the journal.
+        Exception: a fault of Parley's own code, with all other episodes of the shard written first.
+    """
+    worker = this_worker()
+    worker.start_reporting()
+    played = worker.run(_play_all(worker, shard))
+    episodes = [episode for episode in played if isinstance(episode, Episode)]
+    result = _write(shard, episodes)
+    for outcome in played:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return result
+
+
+async def _play_all(worker: Worker, shard: ConverseShard) -> list[Episode | BaseException]:
+    context = shard.context
+    gate = worker.gate(context)
+
+    async def play(job: EpisodeJob) -> Episode:
+        async with gate:
+            return await _play(worker, context, job)
+
+    return await asyncio.gather(*(play(job) for job in shard.episodes), return_exceptions=True)
+
+
+async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> Episode:
+    run_id = context.spec.run_id
+    worker.learn(context, job.problem)
+    journal = worker.journal(context)
+    if job.steps:
+        journal.append(job.episode_id, job.attempt, job.steps)
+
+    def keep(step: Step) -> None:
+        journal.append(job.episode_id, job.attempt, (step,))
+        answered = step.role is Role.ASSISTANT
+        worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
+
+    started = now()
+    opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
+    ending = await converse(opening, _cast(worker, context, job), keep)
+    worker.count(run_id, STAGE, episodes=1)
+    return _episode(context.spec, job, ending, started)
+
+
+def _cast(worker: Worker, context: RunContext, job: EpisodeJob) -> Cast:
+    spec = context.spec
+    simulator = None
+    if spec.simulator is not None and context.simulator is not None:
+        simulator = worker.model(context, spec.simulator, context.simulator)
+    request = CastRequest(
+        setting=spec.setting,
+        options=dict(spec.episode_options),
+        problem=job.problem,
+        dialog=job.dialog,
+        subject=worker.model(context, spec.subject, context.subject),
+        simulator=simulator,
+        sampling=spec.sampling,
+    )
+    return registry.load(spec.benchmark).cast(request)
+
+
+def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Episode:
+    return Episode(
+        episode_id=job.episode_id,
+        run_id=spec.run_id,
+        benchmark=spec.benchmark,
+        model=spec.subject.label,
+        setting=spec.setting,
+        dataset_version=spec.dataset_version,
+        problem_id=job.problem.problem_id,
+        dialog_id=job.dialog.dialog_id,
+        row_digest=job.dialog.row_digest,
+        sample=job.sample,
+        seed=job.seed,
+        attempt=job.attempt,
+        stop_reason=ending.stop_reason,
+        error=ending.error,
+        started_at=started,
+        finished_at=now(),
+        steps=ending.steps,
+    )
+
+
+def _write(shard: ConverseShard, episodes: list[Episode]) -> ConverseResult:
+    spec = shard.context.spec
+    name = content_id([(e.episode_id, e.attempt) for e in episodes])
+    if episodes:
+        lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
+        lake.write_part("episodes", episodes, name, benchmark=spec.benchmark, model=spec.subject.label, run_id=spec.run_id)
+    faults = [e.error for e in episodes if e.stop_reason is StopReason.INFRA]
+    carried = {job.episode_id: len(job.steps) for job in shard.episodes}
+    return ConverseResult(
+        part=name,
+        n_episodes=len(episodes),
+        n_infra=len(faults),
+        n_subject_errors=sum(e.stop_reason is StopReason.SUBJECT_ERROR for e in episodes),
+        model_calls=sum(step.n_calls for e in episodes for step in e.steps[carried[e.episode_id] :]),
+        error=faults[0] if faults else None,
+    )

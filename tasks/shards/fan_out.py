@@ -1,0 +1,62 @@
+"""Many shards over Dask workers; results as they come."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from schemas.errors import ServerUnavailable
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+class Lost(Generic[S]):
+    """A shard whose worker died. What it had journaled is not lost; its episodes are owed."""
+
+    def __init__(self, shard: S) -> None:
+        self.shard = shard
+
+
+def fan_out(
+    client: Any, function: Callable[[S], R], shards: Sequence[S], on_result: Callable[[R], None] = lambda _: None
+) -> tuple[list[R], list[Lost[S]]]:
+    """Run `function` on each shard, on the client's workers, in the order of submission.
+
+    Returns:
+        Results in the order they came, and the shards whose worker died.
+
+    Raises:
+        ServerUnavailable: the cluster itself is gone.
+        Exception: what a shard raised. The other shards are cancelled first; what they had finished stays.
+    """
+    from distributed import as_completed
+    from distributed.scheduler import KilledWorker
+
+    futures = {
+        client.submit(function, shard, pure=False, retries=0, priority=-number): shard for number, shard in enumerate(shards)
+    }
+    results: list[R] = []
+    lost: list[Lost[S]] = []
+    try:
+        for future in as_completed(list(futures)):
+            try:
+                result = future.result()
+            except KilledWorker:
+                lost.append(Lost(futures[future]))
+                continue
+            results.append(result)
+            on_result(result)
+    except (OSError, TimeoutError) as error:
+        if client.status != "running":
+            raise ServerUnavailable(
+                f"the Dask cluster stopped answering ({error}). Type the same command again: it goes on"
+            ) from error
+        raise
+    finally:
+        client.cancel([future for future in futures if not future.done()], force=True)
+    return results, lost
+
+
+def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:
+    """Items in their order, `size` to a shard."""
+    every = tuple(items)
+    return [every[i : i + size] for i in range(0, len(every), size)]

@@ -1,0 +1,119 @@
+"""What the driver sends to a worker and what comes back. All of it pickles; none of it holds a key."""
+
+from dataclasses import dataclass
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode, Step
+from schemas.problem import Problem
+from schemas.run import ModelEndpoint, RunSpec
+from schemas.verdict import TestVerdict
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all shards of a run share.
+
+    Attributes:
+        home: path of the Parley home, the same for driver and workers.
+        in_flight: model requests that one worker process may have under way for this run.
+        programs: programs that one worker process may run at the same time.
+    """
+
+    home: str
+    spec: RunSpec
+    subject: ModelEndpoint
+    simulator: ModelEndpoint | None
+    in_flight: int
+    programs: int = 1
+    fsync: bool = False
+    check_served_model: bool = True
+    timeout_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class EpisodeJob:
+    """One owed episode, with what an earlier attempt already said."""
+
+    episode_id: str
+    problem: Problem
+    dialog: Dialog
+    sample: int
+    seed: int
+    attempt: int
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConverseShard:
+    context: RunContext
+    episodes: tuple[EpisodeJob, ...]
+
+
+@dataclass(frozen=True)
+class ConverseResult:
+    """What one shard did. `part` is the name of its Parquet part."""
+
+    part: str
+    n_episodes: int
+    n_infra: int
+    n_subject_errors: int
+    model_calls: int
+    error: str | None = None
+    """One fault of those that made episodes infra, as an example."""
+    permanent: bool = False
+    """Asking again in this night cannot help."""
+
+
+@dataclass(frozen=True)
+class KnownVerdict:
+    """A verdict that some earlier run has paid for."""
+
+    outcome: str
+    detail: str
+    duration_s: float | None
+
+
+@dataclass(frozen=True)
+class ExecuteItem:
+    episode: Episode
+    problem: Problem
+    dialog: Dialog
+
+
+@dataclass(frozen=True)
+class ExecuteShard:
+    context: RunContext
+    name: str
+    """Digest of what it will decide: the name of its part."""
+    items: tuple[ExecuteItem, ...]
+    environment: str
+    known: tuple[tuple[str, KnownVerdict], ...] = ()
+
+
+@dataclass(frozen=True)
+class ExecuteResult:
+    part: str
+    n_verdicts: int
+    n_run: int
+    n_infra: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a worker process did since its last report."""
+
+    run_id: str
+    stage: str
+    episodes: int = 0
+    turns: int = 0
+    output_tokens: int = 0
+    programs: int = 0
+
+
+INFRA_SUFFIX = "-infra"
+"""Ends the name of a part that holds infra verdicts: it does not count as done."""
+
+
+def is_infra(verdict: TestVerdict) -> bool:
+    return verdict.outcome.value == "infra"

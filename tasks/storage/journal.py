@@ -1,0 +1,124 @@
+"""Turns of unfinished episodes, kept as they are said.
+
+A worker process appends to segments of its own, one `write()` for each message, before the next is asked for. A line holds
+episode, attempt and messages. When an episode is taken up again, its messages so far are written as the first line of the new
+attempt: the highest attempt always stands alone, and what a superseded worker still writes is ignored.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from schemas.episode import Step
+
+
+class JournalWriter:
+    """One append-only segment. Safe to use from several threads; opened at the first write."""
+
+    def __init__(self, folder: Path, *, fsync: bool = False) -> None:
+        self._folder = folder
+        self._fsync = fsync
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def append(self, episode_id: str, attempt: int, steps: Sequence[Step]) -> None:
+        """Keep messages of an episode, in one write.
+
+        Raises:
+            OSError: no room or no right to write. What was written before stays readable.
+        """
+        line = orjson.dumps({"episode_id": episode_id, "attempt": attempt, "steps": [_dump(s) for s in steps]}) + b"\n"
+        with self._lock:
+            if self._descriptor is None:
+                self._descriptor = self._open_segment()
+            written = os.write(self._descriptor, line)
+            if written != len(line):
+                os.write(self._descriptor, b"\n")
+                raise OSError(
+                    28, f"only {written} of {len(line)} bytes of a turn could be written to {self._folder}: no room left?"
+                )
+            if self._fsync:
+                os.fsync(self._descriptor)
+
+    def _open_segment(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        number = 0
+        while True:
+            path = self._folder / f"{os.getpid()}-{number}.jsonl"
+            try:
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            except FileExistsError:
+                number += 1
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+
+def _dump(step: Step) -> dict[str, object]:
+    data = {name: value for name, value in step.__dict__.items() if value is not None}
+    data["content"] = step.content.encode("utf-8", "replace").decode() if not step.content.isascii() else step.content
+    return data
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What is known of an episode that did not finish."""
+
+    attempt: int
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass
+class _Collected:
+    attempt: int = 0
+    steps: list[Step] = field(default_factory=list[Step])
+
+
+def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
+    """All unfinished episodes of a run's journal: their highest attempt and its messages, in order.
+
+    Lines that a kill or a full disk tore are left out; so are repeated and out-of-order messages.
+    """
+    wanted = None if only is None else set(only)
+    collected: dict[str, _Collected] = {}
+    for segment in sorted(folder.glob("*.jsonl")):
+        for line in segment.read_bytes().splitlines():
+            try:
+                row = orjson.loads(line)
+                episode_id, attempt = row["episode_id"], row["attempt"]
+                steps = [Step.model_validate(step) for step in row["steps"]]
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                continue
+            if wanted is not None and episode_id not in wanted:
+                continue
+            entry = collected.setdefault(episode_id, _Collected())
+            if attempt > entry.attempt:
+                entry.attempt, entry.steps = attempt, steps
+            elif attempt == entry.attempt:
+                entry.steps.extend(steps)
+    return {key: Unfinished(entry.attempt, _in_order(entry.steps)) for key, entry in collected.items()}
+
+
+def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
+    kept: list[Step] = []
+    for step in steps:
+        follows = not kept or step.turn in (kept[-1].turn, kept[-1].turn + 1)
+        if not follows or any((step.turn, step.role) == (k.turn, k.role) for k in kept):
+            break
+        kept.append(step)
+    return tuple(kept)
+
+
+def remove_journal(folder: Path) -> None:
+    """Remove a run's segments: all that they hold is Parquet now."""
+    if folder.is_dir():
+        for segment in folder.glob("*.jsonl"):
+            segment.unlink(missing_ok=True)
+        folder.rmdir()

@@ -1,0 +1,125 @@
+"""The lake: Parquet parts, written whole or not at all.
+
+A part is written beside its place and renamed into it. Its name is derived from its content's identity, so that writing it twice
+changes nothing. Layout: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
+"""
+
+import os
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel
+
+from schemas.errors import SchemaMismatch
+from schemas.rows import check_version, from_arrow, to_arrow
+from schemas.tables import TABLES
+
+M = TypeVar("M", bound=BaseModel)
+
+_FOLDER_KEYS = {"run_id": "run", "dataset_version": "dataset", "night_id": "night"}
+_TEMPORARY = ".writing-"
+
+
+class Lake:
+    """Parquet tables under one folder.
+
+    Args:
+        root: the lake's folder; made when first written to.
+        fsync: flush each part to the disk before the rename, for safety against loss of power (SIGKILL needs none).
+    """
+
+    def __init__(self, root: Path, *, fsync: bool = False) -> None:
+        self.root = root
+        self.fsync = fsync
+
+    def folder(self, table: str, **keys: str) -> Path:
+        """Folder of a partition. Keys are given from the first of `partition_by` on; later ones may be left out.
+
+        Raises:
+            ValueError: a key that the table is not partitioned by, or one after a gap.
+        """
+        wanted = TABLES[table].partition_by
+        if tuple(keys) != wanted[: len(keys)]:
+            raise ValueError(f"table {table} is partitioned by {wanted}, not by {tuple(keys)}")
+        path = self.root / table
+        for name, value in keys.items():
+            path = path / f"{_FOLDER_KEYS.get(name, name)}={quote(value, safe='')}"
+        return path
+
+    def parts(self, table: str, **keys: str) -> list[Path]:
+        """All parts in a partition (and those below it), sorted by name."""
+        return sorted(self.folder(table, **keys).rglob("part-*.parquet"))
+
+    def write_part(self, table: str, rows: Iterable[BaseModel], name: str, **keys: str) -> Path:
+        """Write one part whole, replacing one of the same name.
+
+        Raises:
+            OSError: no room or no right to write; nothing is left behind.
+        """
+        folder = self.folder(table, **keys)
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"part-{name}.parquet"
+        temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            pq.write_table(to_arrow(table, rows), temporary, compression="zstd")
+            if self.fsync:
+                _flush(temporary)
+            os.replace(temporary, target)
+            if self.fsync:
+                _flush(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return target
+
+    def read_arrow(self, table: str, parts: Sequence[Path], columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of some parts, in their order.
+
+        Raises:
+            SchemaMismatch: a part that another schema version wrote, or that is not whole.
+        """
+        schema = TABLES[table].schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
+        pieces = []
+        for part in parts:
+            try:
+                with pq.ParquetFile(part) as file:
+                    check_version(table, file.schema_arrow, str(part))
+                    pieces.append(file.read(columns=None if columns is None else list(columns)).cast(schema))
+            except (pa.ArrowInvalid, OSError) as error:
+                raise SchemaMismatch(
+                    f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
+                ) from error
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
+        """Rows of a partition as models of that kind."""
+        return from_arrow(self.read_arrow(table, self.parts(table, **keys)), kind)
+
+    def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
+        """Remove the partition's parts that are not named, and what killed writers left. Callers hold the run's lock."""
+        folder = self.folder(table, **keys)
+        if not folder.is_dir():
+            return
+        keep = {f"part-{name}.parquet" for name in names}
+        for path in folder.iterdir():
+            if path.name.startswith(_TEMPORARY) or (path.suffix == ".parquet" and path.name not in keep):
+                path.unlink(missing_ok=True)
+
+    def remove_leftovers(self, table: str, **keys: str) -> None:
+        """Remove unfinished files of killed writers from a partition. Callers hold the run's lock."""
+        for path in self.folder(table, **keys).rglob(f"{_TEMPORARY}*"):
+            path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

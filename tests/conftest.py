@@ -1,0 +1,55 @@
+"""What every test relies on: no settings, keys or servers of the person who runs it, and a home of its own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+SANDBOX_PROBE = ("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "true")
+
+settings.register_profile("parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("parley")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything imports Prefect: a Prefect home of our own, no telemetry, no server, no keys."""
+    prefect_home = tempfile.mkdtemp(prefix="parley-tests-prefect-")
+    config.add_cleanup(lambda: shutil.rmtree(prefect_home, ignore_errors=True))
+    for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
+        del os.environ[name]
+    os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `$PARLEY_HOME`."""
+    path = tmp_path / "parley-home"
+    monkeypatch.setenv("PARLEY_HOME", str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The benchmarks' public data, where it lies beside the checkout."""
+    data = SHARED / "data"
+    if not data.is_dir():
+        pytest.skip("the benchmarks' public data (../shared/data) is not beside this checkout")
+    return data
+
+
+@pytest.fixture(scope="session")
+def bubblewrap() -> str:
+    """Path of a bubblewrap that works here."""
+    program = shutil.which("bwrap")
+    if program is None:
+        pytest.skip("bubblewrap is not installed: make bubblewrap")
+    probe = subprocess.run(SANDBOX_PROBE, capture_output=True, text=True, timeout=30)
+    if probe.returncode != 0:
+        pytest.skip(f"bubblewrap does not work here (user namespaces forbidden?): {probe.stderr.strip()}")
+    return program

@@ -1,0 +1,134 @@
+"""The engine with seats of a few lines: who speaks when, and how each ending is told."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import Step, StopReason
+from schemas.errors import AnswerMissing, ModelUnavailable
+from schemas.problem import Instruction, Problem, TestSuite
+from tasks.benchmarks.contract import Cast
+from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.seats import Stop
+from tasks.dialogue.transcript import Transcript
+
+PROBLEM = Problem(
+    benchmark="b",
+    dataset_version="v",
+    problem_id="p",
+    level="L1",
+    prompt="q",
+    instructions=(Instruction(instruction_id="base", text="q", suite=TestSuite(tests=("assert f()",))),),
+    reference_code="",
+    source_file="f",
+    source_line=1,
+    row_digest="d",
+)
+DIALOG = Dialog(
+    benchmark="b",
+    dataset_version="v",
+    dialog_id="p",
+    problem_id="p",
+    turns=(Turn(turn=1, role=Role.USER, content="q"), Turn(turn=1, role=Role.ASSISTANT)),
+    row_digest="d",
+)
+
+
+class Speaker:
+    """Says what a function of the transcript says; remembers what it saw."""
+
+    def __init__(self, role: Role, say: Callable[[Transcript], str | Stop]) -> None:
+        self.role, self.say = role, say
+        self.saw: list[Transcript] = []
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        self.saw.append(transcript)
+        said = self.say(transcript)
+        return said if isinstance(said, Stop) else Step(turn=transcript.turn, role=self.role, content=said)
+
+
+def asks(n_rounds: int) -> Speaker:
+    return Speaker(Role.USER, lambda t: f"ask {t.turn}" if t.turn <= n_rounds else Stop(StopReason.FINISHED))
+
+
+def answers() -> Speaker:
+    return Speaker(Role.ASSISTANT, lambda t: f"answer {t.turn}")
+
+
+def play(cast: Cast, steps: tuple[Step, ...] = ()) -> tuple[Ending, list[Step]]:
+    kept: list[Step] = []
+    opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=steps)
+    return asyncio.run(converse(opening, cast, kept.append)), kept
+
+
+def test_counterpart_asks_and_subject_answers_in_turn() -> None:
+    ending, kept = play(Cast(answers(), asks(2), max_turns=9))
+    assert ending.stop_reason is StopReason.FINISHED
+    assert [(s.turn, s.role.value, s.content) for s in ending.steps] == [
+        (1, "user", "ask 1"),
+        (1, "assistant", "answer 1"),
+        (2, "user", "ask 2"),
+        (2, "assistant", "answer 2"),
+    ]
+    assert tuple(kept) == ending.steps
+
+
+def test_each_message_is_kept_before_the_next_is_asked_for() -> None:
+    order: list[str] = []
+    subject = Speaker(Role.ASSISTANT, lambda t: order.append("answer") or "a")
+    counterpart = Speaker(Role.USER, lambda t: order.append("ask") or ("q" if t.turn < 3 else Stop(StopReason.FINISHED)))
+    opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
+    asyncio.run(converse(opening, Cast(subject, counterpart, 9), lambda step: order.append("keep")))
+    assert order == ["ask", "keep", "answer", "keep"] * 2 + ["ask"]
+
+
+@pytest.mark.parametrize("done", range(6))
+def test_an_episode_goes_on_from_any_message_without_asking_again(done: int) -> None:
+    whole, _ = play(Cast(answers(), asks(3), max_turns=9))
+    subject, counterpart = answers(), asks(3)
+    ending, kept = play(Cast(subject, counterpart, max_turns=9), whole.steps[:done])
+    assert ending == whole
+    assert tuple(kept) == whole.steps[done:]
+    assert len(subject.saw) == 3 - done // 2
+
+
+def test_the_turn_limit_ends_it() -> None:
+    ending, _ = play(Cast(answers(), asks(99), max_turns=2))
+    assert (ending.stop_reason, len(ending.steps)) == (StopReason.TURN_LIMIT, 4)
+
+
+def fails(error: Exception) -> Speaker:
+    def say(transcript: Transcript) -> str:
+        if transcript.turn == 2:
+            raise error
+        return "a"
+
+    return Speaker(Role.ASSISTANT, say)
+
+
+def test_a_fault_of_the_service_is_infra_and_keeps_what_was_said() -> None:
+    ending, _ = play(Cast(fails(ModelUnavailable("no answer from X")), asks(3), max_turns=9))
+    assert (ending.stop_reason, ending.error, len(ending.steps)) == (StopReason.INFRA, "no answer from X", 3)
+
+
+def test_a_missing_answer_is_the_subjects_own_ending() -> None:
+    ending, _ = play(Cast(fails(AnswerMissing("no line for turn 2")), asks(3), max_turns=9))
+    assert (ending.stop_reason, ending.error) == (StopReason.SUBJECT_ERROR, "no line for turn 2")
+
+
+def test_a_fault_of_our_own_is_raised_not_scored() -> None:
+    with pytest.raises(ZeroDivisionError):
+        play(Cast(fails(ZeroDivisionError()), asks(3), max_turns=9))
+
+
+def test_a_journal_that_cannot_be_written_stops_the_episode() -> None:
+    def full(_step: Step) -> None:
+        raise OSError(28, "no space")
+
+    opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
+    subject = answers()
+    with pytest.raises(OSError, match="no space"):
+        asyncio.run(converse(opening, Cast(subject, asks(3), 9), full))
+    assert subject.saw == []

@@ -1,0 +1,87 @@
+from schemas.episode import Episode, StopReason
+from schemas.run import QualityCheck
+from schemas.score import Score, UnscoredReason
+from tasks.planning.report import Tally, tally, withheld_because
+
+
+def episode(name: str, stop_reason: StopReason = StopReason.FINISHED) -> Episode:
+    return Episode(
+        episode_id=name,
+        run_id="r",
+        benchmark="b",
+        model="m",
+        setting="s",
+        dataset_version="v",
+        problem_id="p",
+        dialog_id="p",
+        row_digest="d",
+        sample=0,
+        seed=0,
+        attempt=1,
+        stop_reason=stop_reason,
+        started_at="",
+        finished_at="",
+        steps=(),
+    )
+
+
+def score(name: str, reason: UnscoredReason | None = None) -> Score:
+    value = None if reason else 1.0
+    return Score(
+        run_id="r",
+        benchmark="b",
+        model="m",
+        episode_id=name,
+        problem_id="p",
+        sample=0,
+        turn=1,
+        metric="x",
+        metric_version=1,
+        value=value,
+        unscored_reason=reason,
+    )
+
+
+def counts(n: int, faulty: int) -> Tally:
+    return Tally(n_episodes=n, n_faulty=faulty, n_infra=faulty, n_unscored=0, n_truncated=0)
+
+
+def test_an_episode_with_several_faults_counts_once() -> None:
+    scores = [score("a", UnscoredReason.INFRA), score("a", UnscoredReason.INFRA), score("b")]
+    found = tally(2, [episode("a", StopReason.INFRA), episode("b")], scores)
+    assert (found.n_faulty, found.n_infra, found.n_unscored) == (1, 1, 2)
+
+
+def test_a_ratio_that_has_no_denominator_is_no_fault() -> None:
+    assert tally(1, [episode("a")], [score("a", UnscoredReason.NOTHING_TO_FORGET)]).n_faulty == 0
+
+
+def test_a_wanted_episode_that_does_not_exist_is_infra() -> None:
+    found = tally(3, [episode("a")], [score("a")])
+    assert (found.n_episodes, found.n_faulty, found.n_infra) == (3, 2, 2)
+
+
+def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
+    assert withheld_because(counts(200, 2), 0.01, []) is None
+    reason = withheld_because(counts(200, 3), 0.01, [])
+    assert reason is not None
+    assert "3 of 200" in reason
+    assert "1.0%" in reason
+
+
+def test_a_failed_check_withholds_whatever_the_faults() -> None:
+    check = QualityCheck(
+        run_id="r",
+        benchmark="b",
+        model="m",
+        table_name="scores",
+        suite="scores",
+        expectation="values are shares",
+        success=False,
+        crashed=False,
+        blocking=True,
+        detail="7.0 in row 3",
+        checked_at="",
+    )
+    reason = withheld_because(counts(1, 0), 1.0, [check, check])
+    assert reason == "quality check scores: values are shares failed and 1 more: 7.0 in row 3"

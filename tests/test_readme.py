@@ -1,0 +1,128 @@
+"""The pages say what is there: each command, option, target and link in them exists, and each command is in the README."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.own_files import ROOT, own_files, relative
+
+README = ROOT / "README.md"
+PAGES = tuple(path for path in own_files() if path.suffix == ".md" and "/prompts/" not in relative(path))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+
+
+@cache
+def command_tree() -> Any:
+    """The command line as typer builds it."""
+    from typer.main import get_command
+
+    from flows.cli import app
+
+    return get_command(app)
+
+
+def make_targets() -> set[str]:
+    """Targets that a person types."""
+    return set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+
+
+def typed_lines(page: str) -> Iterator[str]:
+    """Lines of shell blocks, continued ones joined, and inline code."""
+    for language, block in FENCE.findall(page):
+        if language in {"bash", "sh", "console"}:
+            yield from (line.removeprefix("$ ") for line in block.replace("\\\n", " ").splitlines())
+    yield from INLINE.findall(FENCE.sub("", page))
+
+
+def typed_words(page: str, program: str) -> Iterator[list[str]]:
+    """Words after `program` in each typed command, up to a pipe, a redirection or a comment."""
+    for line in typed_lines(page):
+        words = shlex.split(line.replace("'", " ") if line.count("'") % 2 else line, comments=True)
+        if words and Path(words[0]).name == program:
+            end = next((i for i, word in enumerate(words) if word in {"|", "&&", ">", ";", "·"}), len(words))
+            yield [word.strip("[]") for word in words[1:end]]
+
+
+def faults(words: list[str], command: Any) -> list[str]:
+    """Words of one typed command that the command line does not know."""
+    words = list(words)
+    while words and getattr(command, "commands", None):
+        if words[0].startswith("-"):
+            break
+        name = words.pop(0)
+        if name not in command.commands:
+            return [f"no command {name!r}"]
+        command = command.commands[name]
+    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts} | {"--help"}
+    given = [word.partition("=")[0] for word in words if re.match("--?[a-z]", word)]
+    return [f"{command.name}: no option {option!r}" for option in given if option not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_command_on_a_page_exists(page: Path) -> None:
+    typed = list(typed_words(page.read_text(encoding="utf-8"), "parley"))
+    assert [(" ".join(words), fault) for words in typed for fault in faults(words, command_tree())] == []
+
+
+def test_a_command_or_option_that_does_not_exist_is_found() -> None:
+    page = "```bash\nparley rnu codeif\nparley run a.b --modle x | cat --nothing\n```\nSee `parley server strat`."
+    wrong = [fault for words in typed_words(page, "parley") for fault in faults(words, command_tree())]
+    assert wrong == ["no command 'rnu'", "run: no option '--modle'", "no command 'strat'"]
+
+
+def test_every_command_stands_in_the_readme() -> None:
+    typed = {words[0] for words in typed_words(README.read_text(encoding="utf-8"), "parley") if words}
+    shown = {name for name, command in command_tree().commands.items() if not command.hidden}
+    assert shown - typed == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_make_target_on_a_page_exists(page: Path) -> None:
+    typed = [words[0] for words in typed_words(page.read_text(encoding="utf-8"), "make") if words]
+    assert [target for target in typed if target not in make_targets()] == []
+
+
+def test_every_make_target_stands_in_the_readme() -> None:
+    typed = {words[0] for words in typed_words(README.read_text(encoding="utf-8"), "make") if words}
+    assert make_targets() - typed - {"help"} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (page.parent / link.partition("#")[0]).exists()] == []
+
+
+def test_the_readme_has_one_picture_whose_tables_exist() -> None:
+    from schemas.tables import TABLES
+
+    pictures = [block for language, block in FENCE.findall(README.read_text(encoding="utf-8")) if language == "mermaid"]
+    assert len(pictures) == 1
+    drawn = {name for box in re.findall(r"\w\[([\w, ]+)\]", pictures[0]) for name in box.split(", ")}
+    assert drawn
+    assert drawn - set(TABLES) == {"SQL", "leaderboard", "notebooks"}
+
+
+def test_the_readme_shows_a_real_result() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert "embedded:smollm2" in text.partition("<!-- demo-output -->")[2].partition("\n## ")[0]
+
+
+def test_entrypoints_of_the_deployments_are_flows_that_take_these_parameters() -> None:
+    from importlib import import_module
+
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    assert {deployment["name"] for deployment in deployments} == {"nightly", "on-demand"}
+    for deployment in deployments:
+        module, _, name = deployment["entrypoint"].rpartition(".")
+        flow = getattr(import_module(module), name)
+        assert set(deployment["parameters"]) <= set(flow.parameters.properties)

@@ -1,0 +1,274 @@
+"""Every suite passes what is right, and each corruption fails the one rule that names it."""
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, digest, episode_id, full_context, valid_tables
+from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table
+
+OTHER = "f" * 32
+
+
+def put(column: str, value: Any, row: int = 0):
+    def spoil(rows: Rows) -> None:
+        rows[row][column] = value
+
+    return spoil
+
+
+def put_in(outer: str, place: int, column: str, value: Any, row: int = 0):
+    def spoil(rows: Rows) -> None:
+        rows[row][outer][place][column] = value
+
+    return spoil
+
+
+def put_everywhere(**values: Any):
+    def spoil(rows: Rows) -> None:
+        for row in rows:
+            row.update(values)
+
+    return spoil
+
+
+def repeat_first(rows: Rows) -> None:
+    rows.append(dict(rows[0]))
+
+
+def drop_first(rows: Rows) -> None:
+    del rows[0]
+
+
+def swap(outer: str, a: int, b: int):
+    def spoil(rows: Rows) -> None:
+        items = rows[0][outer]
+        items[a], items[b] = items[b], items[a]
+
+    return spoil
+
+
+def cut_items(outer: str, keep: slice, row: int = 0):
+    def spoil(rows: Rows) -> None:
+        rows[row][outer] = rows[row][outer][keep]
+
+    return spoil
+
+
+def repeat_item(outer: str, place: int):
+    def spoil(rows: Rows) -> None:
+        rows[0][outer].insert(place, dict(rows[0][outer][place]))
+
+    return spoil
+
+
+def unscore(row: int):
+    def spoil(rows: Rows) -> None:
+        rows[row] |= {"value": None, "unscored_reason": "infra"}
+
+    return spoil
+
+
+def half_infra(rows: Rows) -> None:
+    for row in rows[:3]:
+        row["outcome"] = "infra"
+
+
+def fail_and_pass(rows: Rows) -> None:
+    rows[0] |= {"verdict_id": "same", "outcome": "failed"}
+    rows[1] |= {"verdict_id": "same"}
+
+
+BLOCKING = [
+    ("dialogs", "dialogs_staged", list.clear),
+    ("dialogs", "dialog_id_present", put("dialog_id", None)),
+    ("dialogs", "dialog_id_not_blank", put("dialog_id", "  ")),
+    ("dialogs", "dialog_id_unique", repeat_first),
+    ("dialogs", "row_digest_format", put("row_digest", "DEADBEEF")),
+    ("dialogs", "dialog_of_benchmark", put("benchmark", "another")),
+    ("dialogs", "roles_known", put_in("turns", 1, "role", "tool")),
+    ("dialogs", "turns_numbered_from_one", put_in("turns", 2, "turn", 4)),
+    ("dialogs", "turns_numbered_from_one", put_in("turns", 0, "turn", 0)),
+    ("dialogs", "user_and_assistant_alternate", swap("turns", 0, 1)),
+    ("dialogs", "user_and_assistant_alternate", repeat_item("turns", 2)),
+    ("dialogs", "user_and_assistant_alternate", put_in("turns", 2, "role", "system")),
+    ("dialogs", "first_user_turn_present", cut_items("turns", slice(1, None))),
+    ("dialogs", "first_user_turn_present", put_in("turns", 0, "content", None)),
+    ("dialogs", "no_blank_turn", put_in("turns", 2, "content", " \n")),
+    ("dialogs", "dialog_has_problem", put("problem_id", "function/99")),
+    ("dialogs", "dialog_has_problem", put("row_digest", OTHER)),
+    ("dialogs", "problem_has_dialog", drop_first),
+    ("problems", "problems_staged", list.clear),
+    ("problems", "problem_id_present", put("problem_id", None)),
+    ("problems", "problem_id_not_blank", put("problem_id", "")),
+    ("problems", "problem_id_unique", repeat_first),
+    ("problems", "level_present", put("level", None)),
+    ("problems", "level_not_blank", put("level", "")),
+    ("problems", "row_digest_format", put("row_digest", "xyz")),
+    ("problems", "source_line_from_one", put("source_line", 0)),
+    ("problems", "problem_of_benchmark", put("benchmark", "another")),
+    ("problems", "base_instruction_first", swap("instructions", 0, 1)),
+    ("problems", "instruction_ids_unique", put_in("instructions", 1, "instruction_id", "base")),
+    ("problems", "tests_not_empty", put_in("instructions", 1, "suite", {"tests": []})),
+    ("problems", "tests_not_empty", put_in("instructions", 0, "suite", {"tests": ["assert True", " "]})),
+    ("problems", "prompt_not_blank", put("prompt", "\t")),
+    ("problems", "input_rows_accounted_for", drop_first),
+    ("episodes", "episodes_took_place", list.clear),
+    ("episodes", "episode_id_present", put("episode_id", None)),
+    ("episodes", "episode_id_format", put("episode_id", "7")),
+    ("episodes", "episode_id_unique", repeat_first),
+    ("episodes", "stop_reason_known", put("stop_reason", "bored")),
+    ("episodes", "sample_from_zero", put("sample", -1)),
+    ("episodes", "attempt_from_one", put("attempt", 0)),
+    ("episodes", "episode_of_run", put("model", "openai:other")),
+    ("episodes", "episode_wanted", put("episode_id", OTHER)),
+    ("episodes", "turns_contiguous", put_in("steps", 2, "turn", 3)),
+    ("episodes", "turns_contiguous", cut_items("steps", slice(2, None))),
+    ("episodes", "user_before_assistant", swap("steps", 0, 1)),
+    ("episodes", "turn_and_role_once", repeat_item("steps", 1)),
+    ("episodes", "counts_not_negative", put_in("steps", 1, "output_tokens", -7)),
+    ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", -0.1)),
+    ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", math.nan)),
+    ("episodes", "started_before_finished", put("finished_at", "2025-01-01T00:00:00+00:00")),
+    ("episodes", "started_before_finished", put("finished_at", "yesterday")),
+    ("episodes", "finished_with_an_answer", cut_items("steps", slice(0, 1))),
+    ("episodes", "all_turns_answered", cut_items("steps", slice(0, 2))),
+    ("episodes", "all_turns_answered", put("row_digest", OTHER)),
+    ("episodes", "one_model", put("model", "openai:other")),
+    ("episodes", "one_setting", put("setting", "dynamic")),
+    ("episodes", "one_dataset_version", put("dataset_version", "v0")),
+    ("test_verdicts", "verdicts_present", list.clear),
+    ("test_verdicts", "episode_id_present", put("episode_id", None)),
+    ("test_verdicts", "instruction_id_present", put("instruction_id", None)),
+    ("test_verdicts", "outcome_known", put("outcome", "PASSED")),
+    ("test_verdicts", "verdict_unique", repeat_first),
+    ("test_verdicts", "turn_from_one", put("turn", 0)),
+    ("test_verdicts", "duration_not_negative", put("duration_s", -1.0)),
+    ("test_verdicts", "duration_within_limit", put("duration_s", 51.0)),
+    ("test_verdicts", "verdict_of_run", put("model", "openai:other")),
+    ("test_verdicts", "episode_and_turn_exist", put("episode_id", OTHER)),
+    ("test_verdicts", "episode_and_turn_exist", put("turn", 3)),
+    ("test_verdicts", "verdict_expected", put("instruction_id", "nobody asked")),
+    ("test_verdicts", "verdict_id_iff_run", put("verdict_id", None)),
+    ("test_verdicts", "verdict_id_iff_run", put("outcome", "error")),
+    ("test_verdicts", "due_verdict_present", drop_first),
+    ("test_verdicts", "not_all_infra", put_everywhere(outcome="infra")),
+    ("test_verdicts", "one_run", put("run_id", OTHER)),
+    ("scores", "scores_present", list.clear),
+    ("scores", "episode_id_present", put("episode_id", None)),
+    ("scores", "metric_present", put("metric", None)),
+    ("scores", "score_unique", repeat_first),
+    ("scores", "turn_from_zero", put("turn", -1)),
+    ("scores", "metric_version_from_one", put("metric_version", 0)),
+    ("scores", "reason_known", put("unscored_reason", "tired", row=6)),
+    ("scores", "value_xor_reason", put("unscored_reason", "infra")),
+    ("scores", "value_xor_reason", put("value", None)),
+    ("scores", "value_finite", put("value", math.nan)),
+    ("scores", "value_finite", put("value", math.inf)),
+    ("scores", "value_in_range", put("value", 1.2)),
+    ("scores", "value_in_range", put("value", -0.5)),
+    ("scores", "metric_known", put("metric", "vibes")),
+    ("scores", "score_of_run", put("benchmark", "another")),
+    ("scores", "episode_and_turn_exist", put("episode_id", OTHER)),
+    ("scores", "episode_and_turn_exist", put("turn", 9)),
+    ("scores", "due_score_present", drop_first),
+    ("scores", "metrics_agree", put("value", 0.0)),
+    ("scores", "metrics_agree", unscore(0)),
+    ("scores", "something_scored", put_everywhere(value=None, unscored_reason="infra")),
+    ("scores", "one_version_per_metric", put("metric_version", 2)),
+    ("scores", "one_run", put("run_id", OTHER)),
+]
+
+WARNINGS = [
+    ("problems", "instruction_text_not_blank", put_in("instructions", 1, "text", "")),
+    ("problems", "reference_code_present", put("reference_code", "")),
+    ("episodes", "stop_explained", put("error", None, row=1)),
+    ("episodes", "wanted_episode_present", drop_first),
+    ("episodes", "one_served_model", put_in("steps", 1, "served_model", "gold-2")),
+    ("test_verdicts", "infra_share", half_infra),
+    ("test_verdicts", "equal_programs_agree", fail_and_pass),
+    ("test_verdicts", "one_sandbox", put("sandbox", "none")),
+    ("scores", "unscored_share", unscore(1)),
+]
+
+
+def names(cases: list[Any]) -> list[str]:
+    return [f"{table}-{rule}-{number}" for number, (table, rule, _) in enumerate(cases)]
+
+
+@pytest.mark.parametrize("table", SUITES)
+def test_valid_tables_pass_every_rule(table: str):
+    checks = check_table(table, valid_tables()[table], full_context())
+    assert [c.expectation for c in checks if not c.success] == []
+    assert [c.expectation for c in checks] == [rule.name for frame in SUITES[table].frames for rule in frame.rules]
+    assert {(c.run_id, c.table_name, c.checked_at) for c in checks} == {(full_context().run_id, table, full_context().checked_at)}
+
+
+@pytest.mark.parametrize(("table", "rule", "spoil"), BLOCKING, ids=names(BLOCKING))
+def test_a_corrupted_table_is_blocked_by_the_rule_that_names_it(table: str, rule: str, spoil: Any):
+    checks = check_table(table, corrupted(table, spoil), full_context())
+    assert rule in [c.expectation for c in blocking_failures(checks) if not c.crashed]
+    caught = next(c for c in checks if c.expectation == rule)
+    assert caught.detail
+
+
+@pytest.mark.parametrize(("table", "rule", "spoil"), WARNINGS, ids=names(WARNINGS))
+def test_a_doubtful_table_is_warned_of_and_not_blocked(table: str, rule: str, spoil: Any):
+    checks = check_table(table, corrupted(table, spoil), full_context())
+    assert [c.expectation for c in checks if not c.success] == [rule]
+    assert blocking_failures(checks) == []
+
+
+def test_every_rule_has_a_corruption_that_it_catches():
+    covered = {(table, rule) for table, rule, _ in BLOCKING + WARNINGS}
+    assert {(table, rule.name) for table, suite in SUITES.items() for f in suite.frames for rule in f.rules} == covered
+
+
+def test_blocking_and_warning_rules_are_what_the_lists_above_say():
+    blocking = {(t, r.name) for t, suite in SUITES.items() for f in suite.frames for r in f.rules if r.blocking}
+    assert blocking == {(table, rule) for table, rule, _ in BLOCKING}
+
+
+@pytest.mark.parametrize("table", SUITES)
+def test_a_rule_is_left_out_where_its_fact_is_unknown(table: str):
+    known = full_context()
+    bare = CheckContext(run_id=known.run_id, benchmark=known.benchmark, model=known.model, checked_at=known.checked_at)
+    asked = {c.expectation for c in check_table(table, valid_tables()[table], bare)}
+    assert asked == {rule.name for frame in SUITES[table].frames for rule in frame.rules if rule.needs is None}
+
+
+def test_detail_names_place_and_fault():
+    checks = check_table("episodes", corrupted("episodes", swap("steps", 0, 1)), full_context())
+    check = next(c for c in checks if c.expectation == "user_before_assistant")
+    assert f"episode_id={episode_id(PROBLEMS[0])}, problem_id=function/1" in check.detail
+    assert "turn 1 is answered before it is asked" in check.detail
+    assert (check.unexpected_count, check.element_count) == (1, 2)
+
+
+def test_infra_attempts_of_an_episode_do_not_make_it_double():
+    def add_infra(rows: Rows) -> None:
+        rows.append(rows[0] | {"stop_reason": "infra", "error": "no answer", "steps": []})
+
+    assert blocking_failures(check_table("episodes", corrupted("episodes", add_infra), full_context())) == []
+
+
+def test_a_dialog_of_user_turns_alone_is_right():
+    def only_users(rows: Rows) -> None:
+        for row in rows:
+            row["turns"] = [t for t in row["turns"] if t["role"] == "user"]
+
+    assert blocking_failures(check_table("dialogs", corrupted("dialogs", only_users), full_context())) == []
+
+
+def test_system_turns_may_open_a_dialog():
+    def open_with_system(rows: Rows) -> None:
+        rows[0]["turns"].insert(0, rows[0]["turns"][0] | {"role": "system", "content": "Be brief."})
+
+    assert blocking_failures(check_table("dialogs", corrupted("dialogs", open_with_system), full_context())) == []
+
+
+def test_digests_are_compared_with_the_problems_own():
+    other = full_context(problem_digests={name: digest(f"edited {name}") for name in PROBLEMS})
+    failed = [c.expectation for c in blocking_failures(check_table("dialogs", valid_tables()["dialogs"], other))]
+    assert failed == ["dialog_has_problem"]

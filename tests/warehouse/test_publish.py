@@ -1,0 +1,330 @@
+"""Publication: what is loaded, what is not, and that an incremental file equals one made anew."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.episode import StopReason
+from schemas.errors import SchemaMismatch, UnknownName, UsageError
+from schemas.rows import to_arrow
+from schemas.tables import TABLES
+from tests.warehouse.conftest import Marts
+from tests.warehouse.small_lake import DIGESTS, IA, SmallLake, first_samples
+from warehouse.connect import connect, query, table_digest, warehouse_path
+from warehouse.publish import publish
+
+
+def rows(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+    return query(home, sql, parameters or None)[1]
+
+
+def contents(home: Path) -> dict[str, str]:
+    """Digest of every table and view."""
+    connection = connect(home)
+    try:
+        names = connection.execute(
+            "select table_name from information_schema.tables where table_catalog = 'warehouse'"
+        ).fetchall()
+        return {name: table_digest(connection, name) for (name,) in names}
+    finally:
+        connection.close()
+
+
+def differing_from_rebuild(home: Path, scratch: Path, marts: Marts) -> list[str]:
+    """Tables of which the published file does not equal one made of the same lake alone."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(home / "lake", scratch / "lake")
+    publish(scratch, marts=marts, rebuild=True)
+    ours, theirs = contents(home), contents(scratch)
+    return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+
+
+def test_a_withheld_run_shows_its_row_and_checks_only(published: SmallLake) -> None:
+    run = published.gamma.run_id
+    for table, count in {
+        "runs": 1,
+        "quality_checks": 1,
+        **dict.fromkeys(("run_episodes", "episodes", "turns", "test_verdicts", "scores"), 0),
+        **dict.fromkeys(
+            ("leaderboard", "pool_turn", "pool_dialog", "pool_dataset", "costs", "codeif_turns", "codeif_strategies"), 0
+        ),
+    }.items():
+        assert rows(published.home, f"select count(*) from {table} where run_id = $run", run=run) == [(count,)], table
+
+
+def test_a_withheld_run_appears_when_it_finishes_and_goes_when_it_grows(published: SmallLake, codeif_marts: Marts) -> None:
+    run = published.gamma
+    shown = "select count(*) from leaderboard where run_id = $run"
+    run.write_record("finished", finished_at="2026-01-04T00:00:00Z")
+    report = publish(published.home, run_ids=[run.run_id], marts=codeif_marts)
+    assert (report.n_runs_loaded, report.n_runs_published, report.n_runs_withheld) == (1, 4, 0)
+    assert rows(published.home, shown, run=run.run_id) == [(1,)]
+    run.write_record("incomplete", finished_at="2026-01-05T00:00:00Z")
+    publish(published.home, run_ids=[run.run_id], marts=codeif_marts)
+    assert rows(published.home, shown, run=run.run_id) == [(0,)]
+    assert rows(published.home, "select status from runs where run_id = $run", run=run.run_id) == [("incomplete",)]
+
+
+def test_runs_that_share_episodes_each_see_all_their_turns(published: SmallLake) -> None:
+    counts = rows(
+        published.home,
+        "select run_id, count(*) from turns join episodes using (run_id, episode_id) where turns.role = 'assistant' group by run_id",
+    )
+    assert dict(counts) == {published.alpha_2.run_id: 13, published.alpha_1.run_id: 7, published.beta.run_id: 7}
+    assert rows(
+        published.home, "select distinct paid_by_run_id from episodes where run_id = $run", run=published.alpha_1.run_id
+    ) == [(published.alpha_2.run_id,)]
+
+
+def test_the_final_attempt_counts_and_then_the_highest(published: SmallLake) -> None:
+    found = rows(
+        published.home,
+        "select problem_id, sample, attempt, stop_reason from episodes where run_id = $run order by problem_id, sample",
+        run=published.alpha_2.run_id,
+    )
+    assert found == [
+        ("P1", 0, 2, "finished"),
+        ("P1", 1, 1, "finished"),
+        ("P2", 0, 1, "finished"),
+        ("P2", 1, 1, "subject_error"),
+        ("P3", 0, 1, "finished"),
+        ("P3", 1, 1, "finished"),
+    ]
+
+
+def test_turns_come_in_the_order_they_were_said(published: SmallLake) -> None:
+    found = rows(
+        published.home,
+        "select position, turn, role, content from turns where run_id = $run and problem_id = 'P2' order by position",
+        run=published.beta.run_id,
+    )
+    assert found == [
+        (1, 1, "user", "P2: base"),
+        (2, 1, "assistant", "answer 1 of attempt 1"),
+        (3, 2, "user", "P2: Exception Handling"),
+        (4, 2, "assistant", "answer 2 of attempt 1"),
+    ]
+
+
+def test_an_up_to_date_file_is_left_alone(published: SmallLake, codeif_marts: Marts) -> None:
+    before = warehouse_path(published.home).stat()
+    report = publish(published.home, marts=codeif_marts)
+    assert (report.replaced, report.n_files, report.n_runs_loaded) == (False, 0, 0)
+    assert warehouse_path(published.home).stat().st_ino == before.st_ino
+    assert not list(published.home.glob("*.next*"))
+
+
+def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_marts: Marts) -> None:
+    lake = SmallLake(tmp_path / "home")
+    gamma, beta, alpha = lake.gamma, lake.beta, lake.alpha_2
+
+    def first_run() -> None:
+        lake.write_dataset()
+        lake.write_models()
+        lake.write_simple(beta)
+
+    def run_without_its_episodes() -> None:
+        lake.write_alpha_1()
+
+    def run_that_paid_for_them() -> None:
+        lake.write_alpha_2()
+        lake.write_night((lake.alpha_1, alpha))
+
+    def withheld_run() -> None:
+        lake.write_simple(gamma, "withheld")
+
+    def withheld_run_finishes() -> None:
+        gamma.write_record("finished", finished_at="2026-01-05T00:00:00Z")
+
+    def finished_run_is_worked_on_again() -> None:
+        beta.write_record("incomplete", finished_at="2026-01-06T00:00:00Z")
+
+    def another_attempt_at_a_shared_episode() -> None:
+        alpha.write("episodes", [alpha.episode("P1", 0, attempt=3)], "shard-9")
+
+    def scores_are_made_anew() -> None:
+        (tmp_path / "home/lake/scores/benchmark=codeif/model=openai%3Aalpha" / f"run={alpha.run_id}/part-1.parquet").unlink()
+        alpha.write("scores", [alpha.score("P1", 0, 1, IA, 0.25, version=2)], "2")
+
+    def edited_dataset() -> None:
+        lake.write_dataset("e" * 32, {**DIGESTS, "P3": "f" * 32}, level="L3")
+
+    def new_price() -> None:
+        lake.write_models(alpha_input=3.0)
+
+    def run_is_removed() -> None:
+        for folder in (tmp_path / "home/lake").rglob(f"run={gamma.run_id}"):
+            shutil.rmtree(folder)
+
+    for step in (
+        first_run,
+        run_without_its_episodes,
+        run_that_paid_for_them,
+        withheld_run,
+        withheld_run_finishes,
+        finished_run_is_worked_on_again,
+        another_attempt_at_a_shared_episode,
+        scores_are_made_anew,
+        edited_dataset,
+        new_price,
+        run_is_removed,
+    ):
+        step()
+        report = publish(lake.home, marts=codeif_marts)
+        assert report.replaced, step.__name__
+        assert report.rebuilt_because is None
+        assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == [], step.__name__
+
+
+def test_an_incremental_publication_reads_no_parquet_of_old_runs(published: SmallLake, codeif_marts: Marts) -> None:
+    for part in (published.home / "lake").rglob("*.parquet"):
+        found = part.stat()
+        part.write_bytes(b"x" * found.st_size)
+        os.utime(part, ns=(found.st_atime_ns, found.st_mtime_ns))
+    published.write_simple(published.gamma)
+    report = publish(published.home, marts=codeif_marts)
+    assert report.n_files == len(list((published.home / "lake").rglob(f"run={published.gamma.run_id}/*.parquet")))
+    assert report.n_runs_loaded == 1
+    assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(4,)]
+
+
+def test_only_the_named_runs_are_brought_up_to_date(published: SmallLake) -> None:
+    published.write_simple(published.gamma)
+    published.beta.write_record("incomplete")
+    publish(published.home, run_ids=[published.gamma.run_id])
+    assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(4,)]
+    publish(published.home)
+    assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(3,)]
+
+
+def test_a_rewritten_models_part_of_equal_content_touches_no_run(published: SmallLake, codeif_marts: Marts) -> None:
+    published.write_models()
+    assert publish(published.home, marts=codeif_marts).n_runs_loaded == 0
+
+
+def test_a_file_of_another_version_is_made_anew(published: SmallLake) -> None:
+    import duckdb
+
+    connection = duckdb.connect(str(warehouse_path(published.home)))
+    connection.execute("update _warehouse_version set version = '0-old'")
+    connection.execute("delete from scores")
+    connection.close()
+    report = publish(published.home, run_ids=[published.beta.run_id])
+    assert report.rebuilt_because is not None
+    assert "0-old" in report.rebuilt_because
+    assert report.n_runs_loaded == 3
+    assert rows(published.home, "select count(distinct run_id) from scores") == [(3,)]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "log", "empty"])
+def test_a_damaged_file_is_made_anew(published: SmallLake, damage: str) -> None:
+    path = warehouse_path(published.home)
+    if damage == "garbage":
+        path.write_bytes(b"no database" * 5000)
+    elif damage == "cut":
+        os.truncate(path, 5000)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        path.with_name("warehouse.duckdb.wal").write_bytes(b"what another program left")
+    report = publish(published.home)
+    assert report.rebuilt_because
+    assert rows(published.home, "select count(distinct run_id) from scores") == [(3,)]
+    assert sorted(p.name for p in published.home.glob("warehouse*")) == ["warehouse.duckdb"]
+
+
+def test_editions_of_a_dataset_hold_a_shared_row_once(published: SmallLake) -> None:
+    published.write_dataset("e" * 32, {**DIGESTS, "P3": "f" * 32})
+    publish(published.home)
+    assert rows(published.home, "select problem_id, count(*) from problems group by all order by 1") == [
+        ("P1", 1),
+        ("P2", 1),
+        ("P3", 2),
+    ]
+    assert rows(published.home, "select count(*) from quarantine") == [(1,)]
+
+
+def test_rows_that_a_superseded_part_repeats_count_once(lake: SmallLake, codeif_marts: Marts) -> None:
+    """A run killed between its new scores and the removal of the old ones leaves both."""
+    run = lake.alpha_2
+    run.write("scores", [run.score("P1", 1, 3, IA, 1), run.score("P1", 0, 1, IA, 0, version=2)], "2")
+    report = publish(lake.home, marts=codeif_marts)
+    assert report.warnings == ("scores: 2 rows that superseded parts repeat were left out",)
+    [(n, n_unscored, mean)] = rows(
+        lake.home,
+        "select n, n_unscored, mean from leaderboard where run_id = $run and metric = $metric",
+        run=run.run_id,
+        metric=IA,
+    )
+    assert (n, n_unscored, mean) == (13, 1, pytest.approx(9 / 13))
+
+
+def test_gaps_of_the_lake_are_said(lake: SmallLake) -> None:
+    beta, alpha = lake.beta, lake.alpha_1
+    for part in (lake.home / "lake").rglob(f"run={beta.run_id}/*.parquet"):
+        if part.is_relative_to(lake.home / "lake" / "scores"):
+            part.unlink()
+    alpha.write_contained([("P1", 0), ("P1", 7)])
+    alpha.write("scores", alpha.scores({place: v for place, v in first_samples().items() if place[0] == "P1"}))
+    assert publish(lake.home).warnings == (
+        f"run {beta.run_id} has no scores, so that no mart shows it",
+        f"run {alpha.run_id} names 1 episodes that the lake does not hold: their turns are missing",
+    )
+
+
+def test_a_part_of_another_schema_version_is_named(lake: SmallLake) -> None:
+    run = lake.beta
+    table = to_arrow("episodes", [run.episode("P1", 0, stop=StopReason.FINISHED)])
+    path = run.write("episodes", [])
+    pq.write_table(table.replace_schema_metadata({b"parley.table": b"episodes", b"parley.version": b"99"}), path)
+    with pytest.raises(SchemaMismatch, match=rf"{path}.*version 99"):
+        publish(lake.home)
+
+
+def test_a_part_in_the_wrong_folder_is_named(lake: SmallLake) -> None:
+    run = lake.beta
+    path = run.write("scores", [lake.alpha_2.score("P1", 0, 1, IA, 1)], "stray")
+    with pytest.raises(SchemaMismatch, match=rf"{path} holds rows of"):
+        publish(lake.home)
+
+
+def test_a_torn_part_is_named_and_the_old_file_stays(published: SmallLake) -> None:
+    before = contents(published.home)
+    path = published.alpha_2.write("scores", published.alpha_2.scores(first_samples()), "torn")
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(SchemaMismatch, match=rf"{path} cannot be read"):
+        publish(published.home)
+    assert contents(published.home) == before
+    assert not list(published.home.glob("*.next*"))
+
+
+def test_an_unknown_run_and_a_missing_lake_are_usage_errors(lake: SmallLake, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown run 'nonsense'"):
+        publish(lake.home, run_ids=["nonsense"])
+    with pytest.raises(UsageError, match="nothing to publish"):
+        publish(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_empty_lake_makes_an_empty_warehouse(tmp_path: Path, codeif_marts: Marts) -> None:
+    (tmp_path / "lake").mkdir()
+    publish(tmp_path, marts=codeif_marts)
+    assert query(tmp_path, "select * from codeif_turns")[1] == []
+    assert query(tmp_path, "select run_id, metric from leaderboard") == (("run_id", "metric"), [])
+
+
+def test_every_column_of_the_lake_reaches_the_warehouse(published: SmallLake) -> None:
+    columns: dict[str, set[str]] = {}
+    for table, column in rows(
+        published.home, "select table_name, column_name from information_schema.columns where table_catalog = 'warehouse'"
+    ):
+        columns.setdefault(table, set()).add(column)
+    for name, table in TABLES.items():
+        fields = {field.name for field in table.schema} - {"steps"}
+        assert fields <= columns[name], name
+    steps = TABLES["episodes"].schema.field("steps").type.value_type
+    assert {field.name for field in steps} <= columns["turns"]

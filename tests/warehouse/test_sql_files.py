@@ -1,0 +1,47 @@
+"""Rules that hold for every SQL file: warehouse/sql and the benchmarks' marts."""
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import pytest
+
+from schemas.tables import TABLES
+from warehouse import migrate, sql_files
+from warehouse.load import targets
+from warehouse.marts import SHARED
+
+FOLDERS = ("ddl", "staging", "marts", "queries")
+
+
+def all_sql() -> list[Traversable]:
+    ours = [item for folder in FOLDERS for item in (files("warehouse") / "sql" / folder).iterdir()]
+    benchmarks = [item for item in (files("tasks") / "benchmarks").iterdir() if (item / "marts").is_dir()]
+    return ours + [item for benchmark in benchmarks for item in (benchmark / "marts").iterdir()]
+
+
+@pytest.mark.parametrize("file", all_sql(), ids=lambda file: file.name)
+def test_a_file_is_one_statement_with_its_grain_in_line_1(file: Traversable) -> None:
+    import duckdb
+
+    assert file.name.endswith(".sql")
+    text = file.read_text()
+    first = text.splitlines()[0]
+    assert re.match(r"-- One (row|value)\b.+\.$", first), first
+    assert "\t" not in text
+    assert max(len(line) for line in text.splitlines()) <= 130
+    assert len(duckdb.extract_statements(text)) == 1
+    assert not re.search(r"select\s+(distinct\s+)?(\w+\.)?\*", text), "name the columns"
+
+
+def test_each_statement_has_its_place() -> None:
+    assert sorted(migrate.DDL) == list(sql_files.names("ddl"))
+    assert sorted(SHARED) == list(sql_files.names("marts"))
+    assert sorted(target for table in TABLES for target in targets(table)) == list(sql_files.names("staging"))
+
+
+def test_the_version_names_all_that_shapes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = migrate.current_version()
+    assert current == migrate.current_version()
+    monkeypatch.setattr(migrate, "FORMAT", migrate.FORMAT + 1)
+    assert migrate.current_version() != current

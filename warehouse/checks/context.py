@@ -1,0 +1,77 @@
+"""What a suite compares a table with: facts that its caller knows and the table alone does not tell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas.dialog import Role
+
+
+@dataclass(frozen=True)
+class Implication:
+    """Where `metric` has `value`, a row of `implied` on the same episode and turn must be scored `implied_value`."""
+
+    metric: str
+    value: float
+    implied: str
+    implied_value: float
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """Whose table is checked, and against what.
+
+    A fact left None is not known: the rules that need it are left out of the suite, not passed.
+    """
+
+    run_id: str
+    """The run, or for `dialogs` and `problems` any name of the staging (a dataset digest)."""
+    benchmark: str
+    model: str
+    """The model's label; empty for a dataset's tables."""
+    checked_at: str
+    """UTC, ISO 8601."""
+    docs_dir: Path | None = None
+    """Folder that gets a folder of Data Docs per run; None writes none."""
+
+    n_input: int | None = None
+    """Raw rows read by staging: problems + quarantined."""
+    n_quarantined: int = 0
+    problem_digests: Mapping[str, str] | None = None
+    """problem_id -> row digest, for the dialogs' suite."""
+
+    wanted_episodes: frozenset[str] | None = None
+    """Every episode id of the run."""
+    dialog_rounds: Mapping[str, int] | None = None
+    """Row digest -> user turns of its dialog. Leave None where a counterpart decides how long a dialogue is."""
+
+    episode_rounds: Mapping[str, int] | None = None
+    """Final episode -> rounds to give a verdict and a score on, for the suites of `test_verdicts` and `scores`."""
+    expected_verdicts: frozenset[tuple[str, int, str]] | None = None
+    """(episode_id, turn, instruction_id) of every verdict there must be."""
+    wall_limit_s: float | None = None
+    wall_slack_s: float = 30.0
+    """What starting and ending a sandbox may add to a program's duration."""
+    fault_limit: float = 0.01
+    """Share of infra verdicts, or of scores missing through a fault, above which the suite warns."""
+
+    metric_ranges: Mapping[str, tuple[float, float]] | None = None
+    """Every metric that may appear -> lowest and highest value."""
+    per_round_metrics: tuple[str, ...] = ()
+    """Metrics with exactly one row for each round of each episode."""
+    implications: tuple[Implication, ...] = ()
+
+
+def problem_digests(problems: pa.Table) -> dict[str, str]:
+    """problem_id -> row digest."""
+    return dict(zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True))
+
+
+def dialog_rounds(dialogs: pa.Table) -> dict[str, int]:
+    """Row digest -> number of user turns."""
+    return {
+        row["row_digest"]: sum(turn["role"] == Role.USER.value for turn in row["turns"])
+        for row in dialogs.select(["row_digest", "turns"]).to_pylist()
+    }

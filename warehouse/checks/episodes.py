@@ -1,0 +1,210 @@
+"""What must hold of episodes: every later number is computed from their steps, and nobody may be counted twice or left out."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.dialog import Role
+from schemas.episode import StopReason
+from warehouse.checks.context import CheckContext
+from warehouse.checks.dialogs import DIGEST
+from warehouse.checks.rule import (
+    FrameRules,
+    Row,
+    Suite,
+    at_least,
+    matches,
+    no_fault,
+    not_empty,
+    of_run,
+    one_of,
+    one_value,
+    present,
+    unique,
+    whole_table,
+)
+
+_COLUMNS = (
+    "episode_id",
+    "benchmark",
+    "model",
+    "setting",
+    "dataset_version",
+    "problem_id",
+    "row_digest",
+    "sample",
+    "attempt",
+    "stop_reason",
+    "error",
+    "started_at",
+    "finished_at",
+)
+_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
+_STEP_FIELDS = ("turn", "role", "served_model", *_COUNTS)
+
+
+def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
+    """The steps of each episode without what was said: a suite needs no megabytes of answers."""
+    slim: list[list[Mapping[str, Any]]] = []
+    for chunk in steps.chunks:
+        said = chunk.flatten()
+        flat = pa.table({name: said.field(name) for name in _STEP_FIELDS}).to_pylist()
+        start = 0
+        for length in chunk.value_lengths().to_pylist():
+            slim.append(flat[start : start + (length or 0)])
+            start += length or 0
+    return slim
+
+
+def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
+    rows = data.select(list(_COLUMNS)).to_pylist()
+    for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
+        row["steps"] = steps
+        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in steps)
+        row["final_episode_id"] = row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
+    return rows
+
+
+def _spoken(row: Row) -> list[Mapping[str, Any]]:
+    return [step for step in row["steps"] if step["role"] != Role.SYSTEM.value]
+
+
+def _not_wanted(row: Row, context: CheckContext) -> str | None:
+    return None if row["episode_id"] in (context.wanted_episodes or ()) else "the run does not ask for this episode"
+
+
+def _turns_broken(row: Row, context: CheckContext) -> str | None:
+    last = 0
+    for step in _spoken(row):
+        if step["turn"] not in (last, last + 1) or step["turn"] < 1:
+            return f"turn {step['turn']} follows turn {last}"
+        last = step["turn"]
+    return None
+
+
+def _answer_before_question(row: Row, context: CheckContext) -> str | None:
+    asked: set[int] = set()
+    for step in _spoken(row):
+        if step["role"] == Role.USER.value:
+            asked.add(step["turn"])
+        elif step["turn"] not in asked:
+            return f"turn {step['turn']} is answered before it is asked"
+    return None
+
+
+def _said_twice(row: Row, context: CheckContext) -> str | None:
+    said: set[tuple[int, str]] = set()
+    for step in _spoken(row):
+        key = (step["turn"], step["role"])
+        if key in said:
+            return f"turn {key[0]}: {key[1]} speaks twice"
+        said.add(key)
+    return None
+
+
+def _negative_count(row: Row, context: CheckContext) -> str | None:
+    for step in row["steps"]:
+        for name in _COUNTS:
+            if step[name] is not None and not step[name] >= 0:
+                return f"turn {step['turn']}: {name} is {step[name]}"
+    return None
+
+
+def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
+    try:
+        backwards = datetime.fromisoformat(row["started_at"]) > datetime.fromisoformat(row["finished_at"])
+    except (TypeError, ValueError) as error:
+        return f"not a UTC time: {error}"
+    return f"started {row['started_at']}, finished {row['finished_at']}" if backwards else None
+
+
+def _answers_missing(row: Row, context: CheckContext) -> str | None:
+    if row["stop_reason"] != StopReason.FINISHED.value:
+        return None
+    rounds = (context.dialog_rounds or {}).get(row["row_digest"])
+    if rounds is None:
+        return f"no dialog was staged from the raw row {row['row_digest']}"
+    answered = {step["turn"] for step in row["steps"] if step["role"] == Role.ASSISTANT.value}
+    return None if len(answered) == rounds else f"finished with {len(answered)} answered turns of {rounds}"
+
+
+def _finished_without_answer(row: Row, context: CheckContext) -> str | None:
+    if row["stop_reason"] == StopReason.FINISHED.value and not row["n_answers"]:
+        return "finished, but nothing was answered"
+    return None
+
+
+def _no_reason(row: Row, context: CheckContext) -> str | None:
+    if row["stop_reason"] in (StopReason.SUBJECT_ERROR.value, StopReason.INFRA.value) and not row["error"]:
+        return f"stopped by {row['stop_reason']} without saying why"
+    return None
+
+
+def _several_served(row: Row, context: CheckContext) -> str | None:
+    served = sorted({s["served_model"] for r in row["rows"] for s in r["steps"] if s["served_model"]})
+    return f"the endpoint called itself {', '.join(served[:5])}" if len(served) > 1 else None
+
+
+def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
+    there = set(data["episode_id"].to_pylist())
+    return [{"episode_id": e, "took_place": e in there} for e in sorted(context.wanted_episodes or ())]
+
+
+def _absent(row: Row, context: CheckContext) -> str | None:
+    return None if row["took_place"] else "wanted, but not in the table"
+
+
+SUITE = Suite(
+    "episodes",
+    (
+        FrameRules(
+            "one row per episode",
+            ("episode_id", "problem_id", "sample"),
+            _rows,
+            ("episode_id", "final_episode_id", "problem_id", "sample", "attempt", "stop_reason", "row_digest", "n_answers"),
+            (
+                not_empty("episodes_took_place", "a run without episodes has no result"),
+                present("episode_id_present", "steps, verdicts and scores hang on it", "episode_id"),
+                matches("episode_id_format", "it is a content digest", "episode_id", DIGEST),
+                unique("episode_id_unique", "a final episode counts once in every mean", "final_episode_id"),
+                one_of("stop_reason_known", "final or owed is read from it", "stop_reason", [r.value for r in StopReason]),
+                at_least("sample_from_zero", "samples are numbered from 0", "sample", 0),
+                at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
+                no_fault("episode_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("episode_wanted", "what nobody asked for has no place in a mean", _not_wanted, needs="wanted_episodes"),
+                no_fault("turns_contiguous", "turn n of scores is turn n of the episode", _turns_broken),
+                no_fault("user_before_assistant", "an answer to nothing is no answer", _answer_before_question),
+                no_fault("turn_and_role_once", "two answers to one turn have no one verdict", _said_twice),
+                no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls", _negative_count),
+                no_fault("started_before_finished", "durations are differences", _ends_before_it_starts),
+                no_fault("finished_with_an_answer", "a finished dialogue has been answered", _finished_without_answer),
+                no_fault("all_turns_answered", "a finished dialogue went to its end", _answers_missing, needs="dialog_rounds"),
+                no_fault("stop_explained", "a reader of the table wants to know why", _no_reason, blocking=False),
+            ),
+        ),
+        FrameRules(
+            "one row per wanted episode",
+            ("episode_id",),
+            _taken_place,
+            ("episode_id", "took_place"),
+            (
+                no_fault(
+                    "wanted_episode_present",
+                    "means are over what took place; what is still owed is counted in the run",
+                    _absent,
+                    blocking=False,
+                    needs="wanted_episodes",
+                ),
+            ),
+        ),
+        whole_table(
+            _rows,
+            one_value("one_model", "a run is one model", "model"),
+            one_value("one_setting", "a run is one setting", "setting"),
+            one_value("one_dataset_version", "a run is one version", "dataset_version"),
+            no_fault("one_served_model", "an endpoint that changes its model drifts", _several_served, blocking=False),
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+"""What must hold of staged problems: a problem without tests passes everything, one without a prompt asks nothing."""
+
+from schemas.problem import BASE_INSTRUCTION
+from warehouse.checks.context import CheckContext
+from warehouse.checks.dialogs import DIGEST
+from warehouse.checks.rule import (
+    FrameRules,
+    Row,
+    Suite,
+    at_least,
+    matches,
+    no_fault,
+    not_empty,
+    of_run,
+    plain_rows,
+    present,
+    unique,
+    whole_table,
+)
+
+_rows = plain_rows(
+    "benchmark",
+    "dataset_version",
+    "problem_id",
+    "level",
+    "prompt",
+    "instructions",
+    "reference_code",
+    "source_file",
+    "source_line",
+    "row_digest",
+)
+
+
+def _base_not_first(row: Row, context: CheckContext) -> str | None:
+    ids = [instruction["instruction_id"] for instruction in row["instructions"]]
+    if not ids or ids[0] != BASE_INSTRUCTION:
+        return f"instruction 1 is {ids[0] if ids else None!r}, expected {BASE_INSTRUCTION!r}"
+    return None
+
+
+def _instruction_twice(row: Row, context: CheckContext) -> str | None:
+    ids = [instruction["instruction_id"] for instruction in row["instructions"]]
+    twice = sorted({i for i in ids if ids.count(i) > 1})
+    return f"instruction {twice[0]!r} stands {ids.count(twice[0])} times" if twice else None
+
+
+def _no_tests(row: Row, context: CheckContext) -> str | None:
+    for instruction in row["instructions"]:
+        tests = instruction["suite"]["tests"]
+        if not tests or not all(test.strip() for test in tests):
+            return f"instruction {instruction['instruction_id']!r} has an empty test: every program would pass it"
+    return None
+
+
+def _blank_prompt(row: Row, context: CheckContext) -> str | None:
+    return None if (row["prompt"] or "").strip() else "the prompt is blank"
+
+
+def _blank_instruction(row: Row, context: CheckContext) -> str | None:
+    blank = [i["instruction_id"] for i in row["instructions"] if not (i["text"] or "").strip()]
+    return f"instruction {blank[0]!r} has no text" if blank else None
+
+
+def _no_reference(row: Row, context: CheckContext) -> str | None:
+    return None if (row["reference_code"] or "").strip() else "no reference code: the control:gold model cannot answer"
+
+
+def _rows_lost(row: Row, context: CheckContext) -> str | None:
+    staged, quarantined, read = len(row["rows"]), context.n_quarantined, context.n_input
+    return None if staged + quarantined == read else f"{staged} staged + {quarantined} quarantined, but {read} rows were read"
+
+
+SUITE = Suite(
+    "problems",
+    (
+        FrameRules(
+            "one row per problem",
+            ("problem_id", "source_file", "source_line"),
+            _rows,
+            ("dataset_version", "problem_id", "level", "source_file", "source_line", "row_digest"),
+            (
+                not_empty("problems_staged", "staging that yields nothing is a fault of the source, not an empty benchmark"),
+                present("problem_id_present", "recordings and verdicts name their problem by it", "problem_id"),
+                matches("problem_id_not_blank", "a blank id names nothing", "problem_id", r"\S"),
+                unique("problem_id_unique", "two problems of one name would share answers", "dataset_version", "problem_id"),
+                present("level_present", "results are shown by level", "level"),
+                matches("level_not_blank", "results are shown by level", "level", r"\S"),
+                matches("row_digest_format", "it is an ingredient of every episode id", "row_digest", DIGEST),
+                at_least("source_line_from_one", "a reader finds the raw row by it", "source_line", 1),
+                no_fault("problem_of_benchmark", "tables are kept by benchmark", of_run),
+                no_fault("base_instruction_first", "turn 1 of every dialog asks it", _base_not_first),
+                no_fault("instruction_ids_unique", "verdicts are keyed by instruction", _instruction_twice),
+                no_fault("tests_not_empty", "a program passes an empty test whatever it does", _no_tests),
+                no_fault("prompt_not_blank", "it is what turn 1 asks", _blank_prompt),
+                no_fault("instruction_text_not_blank", "each turn asks one instruction", _blank_instruction, blocking=False),
+                no_fault("reference_code_present", "gold answers prove the tests", _no_reference, blocking=False),
+            ),
+        ),
+        whole_table(
+            _rows,
+            no_fault("input_rows_accounted_for", "staged + quarantined = input, always", _rows_lost, needs="n_input"),
+        ),
+    ),
+)

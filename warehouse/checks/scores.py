@@ -1,0 +1,169 @@
+"""What must hold of scores: a value or a reason, in its range, once, for every round; metrics do not contradict each other."""
+
+import math
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.score import UnscoredReason
+from warehouse.checks.context import CheckContext, Implication
+from warehouse.checks.rule import (
+    FrameRules,
+    Row,
+    Suite,
+    at_least,
+    no_fault,
+    not_empty,
+    of_run,
+    one_of,
+    one_value,
+    plain_rows,
+    present,
+    unique,
+    whole_table,
+)
+from warehouse.checks.verdicts import unknown_turn
+
+_rows = plain_rows(
+    "run_id",
+    "benchmark",
+    "model",
+    "episode_id",
+    "problem_id",
+    "sample",
+    "turn",
+    "metric",
+    "metric_version",
+    "value",
+    "unscored_reason",
+)
+_FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault)
+_TOLERANCE = 1e-9
+
+
+def _value_and_reason(row: Row, context: CheckContext) -> str | None:
+    if (row["value"] is None) != (row["unscored_reason"] is None):
+        return None
+    return "neither value nor reason" if row["value"] is None else f"value {row['value']} and reason {row['unscored_reason']}"
+
+
+def _not_finite(row: Row, context: CheckContext) -> str | None:
+    return None if row["value"] is None or math.isfinite(row["value"]) else f"{row['value']} spoils every mean it enters"
+
+
+def _out_of_range(row: Row, context: CheckContext) -> str | None:
+    low, high = (context.metric_ranges or {}).get(row["metric"], (-math.inf, math.inf))
+    if row["value"] is None or low - _TOLERANCE <= row["value"] <= high + _TOLERANCE:
+        return None
+    return f"{row['metric']} is {row['value']}, range {low} to {high}"
+
+
+def _unknown_metric(row: Row, context: CheckContext) -> str | None:
+    return None if row["metric"] in (context.metric_ranges or ()) else f"the benchmark has no metric {row['metric']!r}"
+
+
+def _all_unscored(row: Row, context: CheckContext) -> str | None:
+    return None if any(r["value"] is not None for r in row["rows"]) else f"none of {len(row['rows'])} scores has a value"
+
+
+def _unscored_share(row: Row, context: CheckContext) -> str | None:
+    n_missing, n = sum(r["unscored_reason"] in _FAULTS for r in row["rows"]), len(row["rows"])
+    if not n or n_missing / n <= context.fault_limit:
+        return None
+    return f"{n_missing} of {n} scores are missing through a fault ({n_missing / n:.1%}), limit {context.fault_limit:.1%}"
+
+
+def _several_versions(row: Row, context: CheckContext) -> str | None:
+    versions: dict[str, set[int]] = {}
+    for r in row["rows"]:
+        versions.setdefault(r["metric"], set()).add(r["metric_version"])
+    mixed = sorted(metric for metric, found in versions.items() if len(found) > 1)
+    return f"versions {sorted(versions[mixed[0]])} of {mixed[0]} are mixed" if mixed else None
+
+
+def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
+    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric")]
+    there = set(zip(*columns, strict=True))
+    return [
+        {"episode_id": episode, "turn": turn, "metric": metric, "scored": (episode, turn, metric) in there}
+        for episode, rounds in sorted((context.episode_rounds or {}).items())
+        for turn in range(1, rounds + 1)
+        for metric in context.per_round_metrics
+    ]
+
+
+def _not_scored(row: Row, context: CheckContext) -> str | None:
+    return None if row["scored"] else "no row, scored or unscored: n + n_unscored no longer adds up"
+
+
+def _implied(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
+    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "metric", "value")]
+    values = {(episode, turn, metric): value for episode, turn, metric, value in zip(*columns, strict=True)}
+    return [
+        {"episode_id": episode, "turn": turn, "metric": metric, "values": values, "implication": implication}
+        for (episode, turn, metric), value in values.items()
+        for implication in context.implications
+        if metric == implication.metric and value is not None and abs(value - implication.value) <= _TOLERANCE
+    ]
+
+
+def _contradicted(row: Row, context: CheckContext) -> str | None:
+    rule: Implication = row["implication"]
+    key = (row["episode_id"], row["turn"], rule.implied)
+    if key not in row["values"]:
+        return None
+    found = row["values"][key]
+    if found is not None and abs(found - rule.implied_value) <= _TOLERANCE:
+        return None
+    return f"{rule.metric} is {rule.value}, so {rule.implied} should be {rule.implied_value}; it is {found}"
+
+
+_KEY = ("episode_id", "turn", "metric")
+
+SUITE = Suite(
+    "scores",
+    (
+        FrameRules(
+            "one row per episode, turn and metric",
+            _KEY,
+            _rows,
+            (*_KEY, "problem_id", "sample", "metric_version", "value", "unscored_reason"),
+            (
+                not_empty("scores_present", "a run without scores has no result"),
+                present("episode_id_present", "a score is on an episode", "episode_id"),
+                present("metric_present", "a score is by a metric", "metric"),
+                unique("score_unique", "a score counts once in every mean", *_KEY),
+                at_least("turn_from_zero", "0 is the whole episode, turns are numbered from 1", "turn", 0),
+                at_least("metric_version_from_one", "a number without its version cannot be compared", "metric_version", 1),
+                one_of("reason_known", "faults are told apart by it", "unscored_reason", list(UnscoredReason)),
+                no_fault("value_xor_reason", "missing is null with a reason, never 0 and never silent", _value_and_reason),
+                no_fault("value_finite", "a mean is a number", _not_finite),
+                no_fault("value_in_range", "a share lies in [0, 1]", _out_of_range, needs="metric_ranges"),
+                no_fault("metric_known", "the benchmark says which metrics it has", _unknown_metric, needs="metric_ranges"),
+                no_fault("score_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("episode_and_turn_exist", "a score is on an answer", unknown_turn, needs="episode_rounds"),
+            ),
+        ),
+        FrameRules(
+            "one row per round and metric due",
+            _KEY,
+            _due,
+            (*_KEY, "scored"),
+            (no_fault("due_score_present", "nothing is dropped", _not_scored, needs="episode_rounds"),),
+        ),
+        FrameRules(
+            "one row per implication between two metrics",
+            _KEY,
+            _implied,
+            _KEY,
+            (no_fault("metrics_agree", "one metric's value settles another's", _contradicted, needs="implications"),),
+        ),
+        whole_table(
+            _rows,
+            no_fault("something_scored", "a run in which nothing could be scored tells nothing", _all_unscored),
+            no_fault("unscored_share", "what could not be scored is owed again", _unscored_share, blocking=False),
+            no_fault("one_version_per_metric", "a mean over two versions of a metric is of neither", _several_versions),
+            one_value("one_run", "the shards are one run's", "run_id"),
+        ),
+    ),
+)

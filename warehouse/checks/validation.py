@@ -1,0 +1,190 @@
+"""Running a suite: rows -> frames -> Great Expectations -> results, with what crashed told apart from what was found.
+
+Great Expectations is imported in `_gx`, once per process (about 4 s). It is given frames only, an in-memory context, no progress
+bars and no telemetry.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.run import QualityCheck
+from warehouse.checks.context import CheckContext
+from warehouse.checks.rule import FrameRules, Row, Rule, Suite
+
+_RULE_KEY = "parley.rule"
+_lock = threading.Lock()
+"""Great Expectations keeps its current context in a global of the process."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of one rule: Great Expectations' own result of it."""
+
+    rule: Rule
+    frame: FrameRules
+    result: Any
+
+    @property
+    def crash(self) -> str | None:
+        """The error that kept the expectation from being evaluated; None where it was."""
+        info = self.result.exception_info or {}
+        for part in (info, *(value for value in info.values() if isinstance(value, dict))):
+            if part.get("raised_exception"):
+                return str(part.get("exception_message") or "no message")
+        return None
+
+
+@cache
+def _gx() -> Any:
+    os.environ["GX_ANALYTICS_ENABLED"] = "False"
+    import great_expectations
+
+    return great_expectations
+
+
+def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[Found]:
+    """Evaluate every rule of a suite whose facts the context knows, in the suite's order."""
+    with _lock:
+        made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
+        found: list[Found] = []
+        for frame in suite.frames:
+            rules = [rule for rule in frame.rules if _can_be_asked(rule, context)]
+            if rules:
+                rows = _rows_once(frame, data, context, made)
+                found += _validate_frame(frame, rules, rows, context)
+        return found
+
+
+def _can_be_asked(rule: Rule, context: CheckContext) -> bool:
+    return rule.needs is None or getattr(context, rule.needs) not in (None, ())
+
+
+def _rows_once(
+    frame: FrameRules, data: pa.Table, context: CheckContext, made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception]
+) -> Sequence[Row] | Exception:
+    if frame.rows not in made:
+        try:
+            made[frame.rows] = frame.rows(data, context)
+        except Exception as error:  # noqa: BLE001 - becomes the crash of every rule on this frame
+            made[frame.rows] = error
+    rows = made[frame.rows]
+    if frame.at_once and not isinstance(rows, Exception):
+        return [{"table": "all rows", "rows": rows}]
+    return rows
+
+
+@cache
+def _any_frame() -> Any:
+    """The batch definition that every frame is handed to: making one for each costs more than most rules."""
+    from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults, ProgressBarsConfig
+
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        analytics_enabled=False,
+        progress_bars=ProgressBarsConfig(globally=False),
+    )
+    gx_context = _gx().get_context(mode="ephemeral", project_config=config)
+    return gx_context.data_sources.add_pandas("frames").add_dataframe_asset("frame").add_batch_definition_whole_dataframe("all")
+
+
+def _validate_frame(
+    frame: FrameRules, rules: Sequence[Rule], rows: Sequence[Row] | Exception, context: CheckContext
+) -> list[Found]:
+    if isinstance(rows, Exception):
+        return [_crashed(rule, frame, rows) for rule in rules]
+    import pandas
+
+    columns: dict[str, list[Any]] = {column: [row[column] for row in rows] for column in frame.columns}
+    crashed: dict[str, Found] = {}
+    for rule in rules:
+        if rule.find is not None:
+            try:
+                columns[rule.name] = [rule.find(row, context) for row in rows]
+            except Exception as error:  # noqa: BLE001 - the rule's own crash, reported as such
+                crashed[rule.name] = _crashed(rule, frame, error)
+    results = _evaluate(frame, [r for r in rules if r.name not in crashed], pandas.DataFrame(columns))
+    return [crashed.get(rule.name) or Found(rule, frame, results[rule.name]) for rule in rules]
+
+
+def _evaluate(frame: FrameRules, rules: Sequence[Rule], data: Any) -> dict[str, Any]:
+    batch = _any_frame().get_batch({"dataframe": data})
+    suite = _gx().ExpectationSuite(name=frame.grain, expectations=[_expectation(rule) for rule in rules])
+    complete = {"result_format": "COMPLETE", "unexpected_index_column_names": list(frame.key)}
+    results = batch.validate(suite, result_format=complete).results
+    return {result.expectation_config.meta[_RULE_KEY]: result for result in results}
+
+
+def _expectation(rule: Rule) -> Any:
+    from great_expectations.expectations.metadata_types import FailureSeverity
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    return get_expectation_impl(rule.expectation)(
+        **rule.arguments,
+        description=f"{rule.name}: {rule.why}",
+        severity=FailureSeverity.CRITICAL if rule.blocking else FailureSeverity.WARNING,
+        meta={_RULE_KEY: rule.name},
+    )
+
+
+def _crashed(rule: Rule, frame: FrameRules, error: Exception) -> Found:
+    from great_expectations.core import ExpectationValidationResult
+
+    message = f"{type(error).__name__}: {error}"
+    info = {"raised_exception": True, "exception_message": message, "exception_traceback": ""}
+    result = ExpectationValidationResult(success=False, expectation_config=_expectation(rule).configuration, exception_info=info)
+    return Found(rule, frame, result)
+
+
+_N_EXAMPLES = 3
+_MAX_DETAIL = 600
+
+
+def as_check(suite: Suite, found: Found, context: CheckContext, docs_path: str | None) -> QualityCheck:
+    """One rule's result as a row of `quality_checks`."""
+    rule, result, crash = found.rule, found.result.result or {}, found.crash
+    success = bool(found.result.success) and crash is None
+    return QualityCheck(
+        run_id=context.run_id,
+        benchmark=context.benchmark,
+        model=context.model,
+        table_name=suite.table,
+        suite=f"{suite.table}: {found.frame.grain}",
+        expectation=rule.name,
+        column_name=rule.column,
+        success=success,
+        crashed=crash is not None,
+        blocking=rule.blocking or crash is not None,
+        unexpected_count=None if crash else result.get("unexpected_count"),
+        element_count=None if crash else result.get("element_count"),
+        detail=_cut(_detail(found, crash, success)),
+        checked_at=context.checked_at,
+        docs_path=docs_path,
+    )
+
+
+def _detail(found: Found, crash: str | None, success: bool) -> str:
+    if crash is not None:
+        return f"the check itself crashed, the data were not judged: {crash}"
+    if success:
+        return ""
+    result = found.result.result
+    examples = [_example(found, index) for index in (result.get("partial_unexpected_index_list") or [])[:_N_EXAMPLES]]
+    if not examples:
+        return f"{found.rule.why}; observed {result.get('observed_value')}"
+    return f"{found.rule.why}; {result['unexpected_count']} of {result['element_count']}, for example {'; '.join(examples)}"
+
+
+def _example(found: Found, index: dict[str, Any]) -> str:
+    place = ", ".join(f"{key}={index[key]}" for key in found.frame.key if key in index)
+    values = [str(value) for key, value in index.items() if key not in found.frame.key]
+    return f"{place}: {', '.join(values)}" if values else place
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"

@@ -1,0 +1,151 @@
+"""What must hold of test verdicts: each answer is judged once by each instruction due, and machine faults are never failures."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.verdict import Outcome
+from warehouse.checks.context import CheckContext
+from warehouse.checks.rule import (
+    FrameRules,
+    Row,
+    Suite,
+    at_least,
+    no_fault,
+    not_empty,
+    of_run,
+    one_of,
+    one_value,
+    plain_rows,
+    present,
+    unique,
+    whole_table,
+)
+
+_rows = plain_rows(
+    "run_id",
+    "benchmark",
+    "model",
+    "episode_id",
+    "problem_id",
+    "sample",
+    "turn",
+    "instruction_id",
+    "outcome",
+    "duration_s",
+    "verdict_id",
+    "sandbox",
+)
+_RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
+
+
+def _key(row: Row) -> tuple[str, int, str]:
+    return row["episode_id"], row["turn"], row["instruction_id"]
+
+
+def unknown_turn(row: Row, context: CheckContext) -> str | None:
+    """Fault: no such episode, or no such round in it (0 is the whole episode)."""
+    rounds = (context.episode_rounds or {}).get(row["episode_id"])
+    if rounds is None:
+        return "the run has no such episode"
+    return None if 0 <= row["turn"] <= rounds else f"turn {row['turn']} of an episode of {rounds} turns"
+
+
+def _not_expected(row: Row, context: CheckContext) -> str | None:
+    return None if _key(row) in (context.expected_verdicts or ()) else "this instruction is not due on this turn"
+
+
+def _too_long(row: Row, context: CheckContext) -> str | None:
+    limit = (context.wall_limit_s or 0.0) + context.wall_slack_s
+    took = row["duration_s"]
+    return None if took is None or took <= limit else f"{took:.1f} s, limit {limit:.1f} s"
+
+
+def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
+    if row["outcome"] == Outcome.ERROR.value and row["verdict_id"] is not None:
+        return "there was no answer to run, but it has a verdict id"
+    if row["outcome"] in _RAN and not row["verdict_id"]:
+        return f"{row['outcome']}, but no program was run (no verdict id)"
+    return None
+
+
+def _all_infra(row: Row, context: CheckContext) -> str | None:
+    n_infra = _n_infra(row)
+    return f"all {n_infra} verdicts are infra" if n_infra and n_infra == len(row["rows"]) else None
+
+
+def _n_infra(row: Row) -> int:
+    return sum(r["outcome"] == Outcome.INFRA.value for r in row["rows"])
+
+
+def _infra_share(row: Row, context: CheckContext) -> str | None:
+    n_infra, n = _n_infra(row), len(row["rows"])
+    if not n or n_infra / n <= context.fault_limit:
+        return None
+    return f"{n_infra} of {n} verdicts are infra ({n_infra / n:.1%}), limit {context.fault_limit:.1%}"
+
+
+def _equal_programs_differ(row: Row, context: CheckContext) -> str | None:
+    outcomes: dict[str, set[str]] = {}
+    for r in row["rows"]:
+        if r["verdict_id"] is not None and r["outcome"] in (Outcome.PASSED.value, Outcome.FAILED.value):
+            outcomes.setdefault(r["verdict_id"], set()).add(r["outcome"])
+    flaky = sorted(verdict for verdict, found in outcomes.items() if len(found) > 1)
+    return f"{len(flaky)} programs passed and failed, for example verdict {flaky[0]}" if flaky else None
+
+
+def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
+    columns = [data[name].to_pylist() for name in ("episode_id", "turn", "instruction_id")]
+    there = set(zip(*columns, strict=True))
+    return [
+        {"episode_id": key[0], "turn": key[1], "instruction_id": key[2], "judged": key in there}
+        for key in sorted(context.expected_verdicts or ())
+    ]
+
+
+def _not_judged(row: Row, context: CheckContext) -> str | None:
+    return None if row["judged"] else "due, but there is no verdict: it would vanish from the denominator"
+
+
+_KEY = ("episode_id", "turn", "instruction_id")
+
+SUITE = Suite(
+    "test_verdicts",
+    (
+        FrameRules(
+            "one row per episode, turn and instruction",
+            _KEY,
+            _rows,
+            (*_KEY, "problem_id", "sample", "outcome", "duration_s", "verdict_id"),
+            (
+                not_empty("verdicts_present", "a run without verdicts has no result"),
+                present("episode_id_present", "a verdict is on an episode's answer", "episode_id"),
+                present("instruction_id_present", "a verdict is by an instruction's tests", "instruction_id"),
+                one_of("outcome_known", "passed, failed, error, timeout or infra, nothing else", "outcome", list(Outcome)),
+                unique("verdict_unique", "a verdict counts once", *_KEY),
+                at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
+                at_least("duration_not_negative", "durations are seconds", "duration_s", 0),
+                no_fault("duration_within_limit", "a limit that does not bind is none", _too_long, needs="wall_limit_s"),
+                no_fault("verdict_of_run", "tables are kept by benchmark and model", of_run),
+                no_fault("episode_and_turn_exist", "a verdict is on an answer", unknown_turn, needs="episode_rounds"),
+                no_fault("verdict_expected", "only what is due is run", _not_expected, needs="expected_verdicts"),
+                no_fault("verdict_id_iff_run", "a verdict id is a program's", _id_and_outcome_disagree),
+            ),
+        ),
+        FrameRules(
+            "one row per verdict due",
+            _KEY,
+            _due,
+            (*_KEY, "judged"),
+            (no_fault("due_verdict_present", "nothing is dropped", _not_judged, needs="expected_verdicts"),),
+        ),
+        whole_table(
+            _rows,
+            no_fault("not_all_infra", "a sandbox that ran nothing tells nothing of the model", _all_infra),
+            no_fault("infra_share", "what could not be measured is owed again", _infra_share, blocking=False),
+            no_fault("equal_programs_agree", "a verdict is a fact about a program", _equal_programs_differ, blocking=False),
+            one_value("one_run", "the shards are one run's", "run_id"),
+            one_value("one_sandbox", "isolation is the same for a whole run", "sandbox", blocking=False),
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Reading the warehouse. Readers open a published file, read-only, and never wait for a writer.
+
+An open connection goes on reading the publication it was opened on; a new connection sees the newest.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.errors import ParleyError, UsageError
+from warehouse import sql_files
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+FILE_NAME = "warehouse.duckdb"
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""Column names, and rows in the order of the result."""
+
+
+def warehouse_path(home: Path) -> Path:
+    return home / FILE_NAME
+
+
+def connect(home: Path) -> "DuckDBPyConnection":
+    """Open the published warehouse of a home, read-only.
+
+    SQL run on the connection cannot write the warehouse, reach a file or the network, load an extension, or lift these limits.
+
+    The file is attached to a database of the connection's own: DuckDB would otherwise hand all connections of a process the file
+    that the first of them opened, even after a publication replaced it.
+
+    Raises:
+        UsageError: nothing has been published yet; says which command does it.
+        ParleyError: the file is damaged; says how to make it anew.
+    """
+    import duckdb
+
+    path = warehouse_path(home)
+    if not path.is_file():
+        raise UsageError(f"there is no warehouse at {path}. `parley run` and `parley publish` make it; `parley demo` shows both")
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute(f"attach {quoted(str(path))} as warehouse (read_only)")
+        connection.execute("use warehouse")
+        connection.execute("set enable_external_access = false")
+        connection.execute("set lock_configuration = true")
+    except duckdb.Error as error:
+        connection.close()
+        raise ParleyError(f"{path} cannot be opened: {error}. `parley publish --rebuild` makes it anew from the lake") from error
+    return connection
+
+
+def query(home: Path, sql: str, parameters: Mapping[str, object] | None = None) -> Rows:
+    """Run one read-only statement.
+
+    Args:
+        parameters: values of `$name` in the statement.
+
+    Returns:
+        Column names and rows.
+
+    Raises:
+        UsageError: no warehouse, or a statement that DuckDB refuses; says why.
+    """
+    import duckdb
+
+    connection = connect(home)
+    try:
+        cursor = connection.execute(sql, dict(parameters) if parameters else None)
+        columns = tuple(column[0] for column in cursor.description or ())
+        return columns, cursor.fetchall()
+    except duckdb.Error as error:
+        raise UsageError(f"SQL on {warehouse_path(home)}: {error}") from error
+    finally:
+        connection.close()
+
+
+def named_query(home: Path, name: str, **parameters: object) -> Rows:
+    """Run a statement of `warehouse/sql/queries`.
+
+    Raises:
+        UnknownName: no such statement; lists them.
+        UsageError: no warehouse, or parameters that the statement does not take.
+    """
+    return query(home, sql_files.load("queries", name).statement, parameters)
+
+
+def table_digest(connection: "DuckDBPyConnection", table: str) -> str:
+    """Hex digest of all rows of a table or view, whatever their order: equal for equal contents."""
+    rows = connection.execute(f"select to_json(t)::varchar as line from {identifier(table)} as t order by line").fetchall()
+    digest = hashlib.sha256()
+    for (line,) in rows:
+        digest.update(line.encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def quoted(text: str) -> str:
+    """Text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

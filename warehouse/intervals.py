@@ -1,0 +1,126 @@
+"""95% confidence intervals of means of scores, as DuckDB functions `interval_low` and `interval_high`.
+
+Scores of one problem are not independent: its turns and samples share what makes it easy or hard. They form a cluster.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+SEED = 20250917
+_CHUNK = 1_000_000
+
+Interval = tuple[float, float]
+
+
+def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | None:
+    """95% interval of the mean of `values`.
+
+    Values that are all 0 or 1, each in a cluster of its own, have a Wilson interval. Everything else has a cluster bootstrap.
+    Where a bootstrap cannot vary because all values are 0, or all are 1, the clusters stand for one trial each and have a Wilson
+    interval: eight problems that all pass do not prove a pass rate of exactly 1.
+
+    Args:
+        values: scored values, in any order.
+        clusters: the problem of each value.
+
+    Returns:
+        (low, high); None without values, and where resampling clusters cannot tell: there is one only, or all have one mean.
+
+    Raises:
+        ValueError: not one cluster for each value.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"{len(values)} values and {len(clusters)} clusters: each value has one cluster")
+    if not values:
+        return None
+    n_clusters = len(set(clusters))
+    shares = all(value in (0.0, 1.0) for value in values)
+    if shares and n_clusters == len(values):
+        return wilson(int(sum(values)), len(values))
+    if n_clusters < 2:
+        return None
+    if shares and len(set(values)) == 1:
+        return wilson(int(values[0]) * n_clusters, n_clusters)
+    low, high = cluster_bootstrap(values, clusters)
+    return (low, high) if low < high else None
+
+
+def wilson(k: int, n: int) -> Interval:
+    """95% Wilson score interval of k successes in n trials, within [0, 1].
+
+    Raises:
+        ValueError: not 0 <= k <= n, or n = 0.
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", JASA 22; as in scipy.
+    """
+    from scipy.stats import binomtest
+
+    found = binomtest(k, n).proportion_ci(CONFIDENCE, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Interval:
+    """95% percentile interval of the mean, by drawing whole clusters with replacement.
+
+    Each resample's mean is the sum of its clusters' values over their number, so that the interval belongs to the flat mean also
+    where clusters differ in size; where all are of one size, that is the mean of the clusters' means. 2,000 resamples with a
+    fixed seed: equal values give equal intervals in every process and in any order.
+
+    Source: Field and Welsh 2007, "Bootstrapping clustered data", JRSS B 69 (the cluster bootstrap); Efron and Tibshirani 1993,
+    "An Introduction to the Bootstrap", chapter 13 (percentile intervals).
+    """
+    import numpy as np
+
+    groups = _grouped(values, clusters)
+    sums = np.array([math.fsum(group) for group in groups.values()])
+    sizes = np.array([len(group) for group in groups.values()], dtype=float)
+    generator = np.random.default_rng(SEED)
+    means: list[float] = []
+    chunk = max(1, _CHUNK // len(groups))
+    for start in range(0, RESAMPLES, chunk):
+        drawn = generator.integers(0, len(groups), size=(min(chunk, RESAMPLES - start), len(groups)))
+        means.extend((sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)).tolist())
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, list[float]]:
+    groups: dict[str, list[float]] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        groups.setdefault(cluster, []).append(value)
+    return dict(sorted(groups.items()))
+
+
+def register_intervals(connection: "DuckDBPyConnection") -> None:
+    """Offer `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` to SQL; NULL where there is no interval.
+
+    They are known to this connection only: marts hold results, so readers need no function of ours.
+    """
+    answers: dict[bytes, Interval | None] = {}
+
+    def answer(values: Sequence[float] | None, clusters: Sequence[str] | None) -> Interval | None:
+        if not values or not clusters:
+            return None
+        key = hashlib.sha256(repr((values, clusters)).encode("utf-8", "surrogatepass")).digest()
+        if key not in answers:
+            answers[key] = interval(values, clusters)
+        return answers[key]
+
+    def low(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
+        found = answer(values, clusters)
+        return None if found is None else found[0]
+
+    def high(values: Sequence[float] | None, clusters: Sequence[str] | None) -> float | None:
+        found = answer(values, clusters)
+        return None if found is None else found[1]
+
+    for name, function in (("interval_low", low), ("interval_high", high)):
+        connection.create_function(name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling="special")  # pyright: ignore[reportCallIssue, reportArgumentType]

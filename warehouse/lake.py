@@ -1,0 +1,135 @@
+"""Listing and reading the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from schemas.errors import SchemaMismatch
+from schemas.tables import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMN_OF_FOLDER = {"run": "run_id", "dataset": "dataset_version", "night": "night_id"}
+REPLACED_IN_PLACE = frozenset({"runs", "run_episodes", "quality_checks", "models", "nights"})
+"""Tables whose parts may change under their name. Elsewhere a part's name says its content."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file. `mtime_ns` is 0 where the name says the content."""
+
+    name: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The folder of one run, dataset, model or night in one table."""
+
+    table: str
+    folder: str
+    """Relative to the lake; `/` between its parts."""
+    parts: tuple[Part, ...] = ()
+    """Sorted by name."""
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """Column -> value, in the order of the table's `partition_by`."""
+        pairs = (step.split("=", 1) for step in self.folder.split("/")[1:])
+        return {_COLUMN_OF_FOLDER.get(key, key): unquote(value) for key, value in pairs}
+
+    @property
+    def last_key(self) -> str:
+        """Value of the innermost key: the run, dataset version, model or night."""
+        return unquote(self.folder.rsplit("=", 1)[1])
+
+
+class LakeMoved(Exception):
+    """A part went away between listing and reading: list again."""
+
+
+Listing = Mapping[str, Mapping[str, Partition]]
+"""table -> folder -> partition."""
+
+
+def list_lake(lake: Path) -> Listing:
+    """All partitions that hold parts. Opens no file."""
+    return {table: {p.folder: p for p in _partitions(lake, table)} for table in TABLES}
+
+
+def _partitions(lake: Path, table: str) -> Iterator[Partition]:
+    folders = [table]
+    for column in TABLES[table].partition_by:
+        folders = [
+            f"{folder}/{entry.name}"
+            for folder in folders
+            for entry in _entries(lake / folder)
+            if entry.is_dir() and _COLUMN_OF_FOLDER.get(entry.name.split("=", 1)[0], entry.name.split("=", 1)[0]) == column
+        ]
+    for folder in folders:
+        parts = tuple(_part(table, entry) for entry in _entries(lake / folder) if _is_part(entry.name))
+        if parts:
+            yield Partition(table, folder, parts)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith("part-") and name.endswith(".parquet")
+
+
+def _part(table: str, entry: os.DirEntry[str]) -> Part:
+    try:
+        found = entry.stat()
+    except FileNotFoundError as error:
+        raise LakeMoved(entry.path) from error
+    return Part(entry.name, found.st_size, found.st_mtime_ns if table in REPLACED_IN_PLACE else 0)
+
+
+def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
+    """All rows of a part, with the part's name as the last column `part`.
+
+    Raises:
+        SchemaMismatch: the file was written by another schema version, is no Parquet file, or holds rows of another partition.
+        LakeMoved: the file is gone.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from schemas.rows import check_version
+
+    path = lake / partition.folder / part.name
+    try:
+        with pq.ParquetFile(path) as file:
+            check_version(partition.table, file.schema_arrow, str(path))
+            rows = file.read().cast(TABLES[partition.table].schema)
+    except FileNotFoundError as error:
+        raise LakeMoved(str(path)) from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
+        raise SchemaMismatch(
+            f"{path} cannot be read as table {partition.table!r}: {error}. Move it away; `parley run` with the same"
+            " arguments makes it anew"
+        ) from error
+    _check_keys(rows, partition, path)
+    return rows.append_column("part", pa.repeat(part.name, rows.num_rows))
+
+
+def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
+    import pyarrow.compute as pc
+
+    for column, value in partition.keys.items():
+        others = [other for other in pc.unique(rows[column]).to_pylist() if other != value]  # pyright: ignore[reportAttributeAccessIssue]
+        if others:
+            raise SchemaMismatch(
+                f"{path} holds rows of {column} {others[0]!r} in the folder of {value!r}. Move it to where it belongs"
+            )

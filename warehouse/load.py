@@ -1,0 +1,133 @@
+"""Bringing the warehouse's tables up to date with the lake: what changed is deleted and loaded again, partition by partition."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warehouse import sql_files
+from warehouse.connect import identifier
+from warehouse.lake import Part, Partition, read_part
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+BATCH_BYTES = 64 * 2**20
+"""Arrow memory that is gathered before one insert."""
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What one table's update did."""
+
+    changed: tuple[Partition, ...] = ()
+    """Loaded anew, or removed (then without parts)."""
+    n_files: int = 0
+    n_rows: int = 0
+    """Rows read from those files."""
+    n_repeated: int = 0
+    """Of them, rows that a newer part repeats and that were left out."""
+
+
+def targets(table: str) -> tuple[str, ...]:
+    """Tables of the warehouse that hold a table of the lake."""
+    return ("episode_rows", "turn_rows") if table == "episodes" else (table,)
+
+
+def sync_table(
+    connection: "DuckDBPyConnection",
+    lake: Path,
+    table: str,
+    wanted: Mapping[str, Partition],
+    in_scope: Callable[[Partition], bool] = lambda _: True,
+) -> Synced:
+    """Make the rows of one table those of the wanted partitions.
+
+    Args:
+        wanted: folder -> partition.
+        in_scope: partitions that may change; others stay as they are.
+
+    Raises:
+        SchemaMismatch: a part that cannot be read.
+        LakeMoved: a part that is gone since it was listed.
+    """
+    loaded = _loaded(connection, table)
+    stale = [p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts]
+    gone = [Partition(table, folder) for folder in loaded if folder not in wanted and in_scope(Partition(table, folder))]
+    _delete(connection, [p for p in stale if p.folder in loaded] + gone)
+    n_files = n_rows = n_inserted = 0
+    for batch in _batches(lake, stale):
+        n_inserted += _insert(connection, table, [rows for _, _, rows in batch])
+        _note_loaded(connection, batch)
+        n_files += len(batch)
+        n_rows += sum(rows.num_rows for _, _, rows in batch)
+    return Synced((*stale, *gone), n_files, n_rows, n_rows - n_inserted)
+
+
+def _loaded(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Part, ...]]:
+    rows = connection.execute(
+        "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order by folder, part", [table]
+    ).fetchall()
+    found: dict[str, list[Part]] = {}
+    for folder, part, size, mtime_ns in rows:
+        found.setdefault(folder, []).append(Part(part, size, mtime_ns))
+    return {folder: tuple(parts) for folder, parts in found.items()}
+
+
+def _delete(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -> None:
+    if not partitions:
+        return
+    table = partitions[0].table
+    columns = tuple(partitions[0].keys)
+    if "run_id" in columns:
+        columns = ("run_id",)
+    names = ", ".join(columns)
+    places = ", ".join("?" for _ in columns)
+    for target in targets(table):
+        connection.executemany(
+            f"delete from {identifier(target)} where ({names}) = ({places})", [[p.keys[c] for c in columns] for p in partitions]
+        )
+    connection.executemany(
+        "delete from _loaded_parts where table_name = ? and folder = ?", [[table, p.folder] for p in partitions]
+    )
+
+
+Batch = list[tuple[Partition, Part, "pa.Table"]]
+
+
+def _batches(lake: Path, partitions: Iterable[Partition]) -> Iterator[Batch]:
+    """Parts with their rows. A partition is not divided, since staging chooses among the rows of one partition."""
+    batch: Batch = []
+    for partition in partitions:
+        batch.extend((partition, part, read_part(lake, partition, part)) for part in partition.parts)
+        if sum(rows.nbytes for _, _, rows in batch) >= BATCH_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.Table"]) -> int:
+    """Insert rows as the staging SQL selects them; returns how many the first target got."""
+    import pyarrow as pa
+
+    connection.register("incoming", pa.concat_tables(pieces))
+    try:
+        counts = [
+            connection.execute(f"insert into {identifier(name)} by name\n{sql_files.load('staging', name).statement}").fetchall()
+            for name in targets(table)
+        ]
+    finally:
+        connection.unregister("incoming")
+    return int(counts[0][0][0])
+
+
+def _note_loaded(connection: "DuckDBPyConnection", batch: Batch) -> None:
+    connection.executemany(
+        "insert into _loaded_parts (table_name, folder, part, size, mtime_ns, n_rows) values (?, ?, ?, ?, ?, ?)",
+        [
+            [partition.table, partition.folder, part.name, part.size, part.mtime_ns, rows.num_rows]
+            for partition, part, rows in batch
+        ],
+    )

@@ -1,0 +1,110 @@
+"""Marts: tables of results, each the SELECT of one SQL file, kept up to date run by run.
+
+A mart's SELECT has `run_id` among its columns and reads only the runs of the temporary table `changed_runs(run_id)`.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from schemas.errors import ConfigError, ParleyError
+from warehouse import sql_files
+from warehouse.connect import identifier
+from warehouse.migrate import DDL
+from warehouse.sql_files import SqlFile
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs")
+"""Marts of all benchmarks, in an order in which each finds those it reads."""
+
+
+@dataclass(frozen=True)
+class MartPlan:
+    """The marts of a file after this publication."""
+
+    marts: tuple[SqlFile, ...]
+    n_unchanged: int
+    """So many of the first were made by the same SQL; all later ones are made anew, since they may read one that changed."""
+
+    @property
+    def complete(self) -> bool:
+        return self.n_unchanged == len(self.marts)
+
+
+def collect_marts(given: Sequence[Traversable]) -> tuple[SqlFile, ...]:
+    """The shared marts, then the given ones in their order.
+
+    Raises:
+        ConfigError: a mart whose name is not a plain one or is taken.
+    """
+    marts = list(sql_files.load_all("marts", SHARED))
+    for source in given:
+        mart = sql_files.read_sql(source)
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", mart.name):
+            raise ConfigError(f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`")
+        if mart.name in DDL or mart.name in {m.name for m in marts}:
+            raise ConfigError(
+                f"mart {source.name!r}: the warehouse has a table {mart.name!r} already. Give the file another name"
+            )
+        marts.append(mart)
+    return tuple(marts)
+
+
+def plan_marts(connection: "DuckDBPyConnection", given: Sequence[SqlFile]) -> MartPlan:
+    """Compare the given marts with those in the file. Marts that only the file knows stay, at the end, and stay up to date."""
+    rows = connection.execute("select mart, statement from _marts order by position").fetchall()
+    stored = [SqlFile(name, statement) for name, statement in rows]
+    names = {mart.name for mart in given}
+    marts = (*given, *(mart for mart in stored if mart.name not in names))
+    unchanged = 0
+    while unchanged < len(marts) and marts[unchanged] in stored:
+        unchanged += 1
+    return MartPlan(marts, unchanged)
+
+
+def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Collection[str], published: Collection[str]) -> None:
+    """Bring all marts up to date.
+
+    Args:
+        touched: runs whose rows are to be made anew (or removed, where not published).
+        published: all runs whose results the warehouse shows.
+
+    Raises:
+        ParleyError: a mart's SQL fails; names it.
+    """
+    _set_runs(connection, "touched_runs", touched)
+    _set_runs(connection, "changed_runs", set(touched) & set(published))
+    for mart in plan.marts[: plan.n_unchanged]:
+        connection.execute(f"delete from {identifier(mart.name)} where run_id in (select run_id from touched_runs)")
+        _run(connection, mart, f"insert into {identifier(mart.name)} by name\n{_selection(mart)}")
+    _set_runs(connection, "changed_runs", published)
+    for mart in plan.marts[plan.n_unchanged :]:
+        _run(connection, mart, f"create or replace table {identifier(mart.name)} as\n{_selection(mart)}")
+    connection.execute("delete from _marts")
+    connection.executemany(
+        "insert into _marts (mart, position, statement) values (?, ?, ?)",
+        [[mart.name, position, mart.statement] for position, mart in enumerate(plan.marts)],
+    )
+
+
+def _selection(mart: SqlFile) -> str:
+    return f"select * from (\n{mart.statement}\n) as mart where run_id in (select run_id from changed_runs)\norder by all"
+
+
+def _set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:
+    connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")
+    if run_ids:
+        connection.execute(f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)])
+
+
+def _run(connection: "DuckDBPyConnection", mart: SqlFile, statement: str) -> None:
+    import duckdb
+
+    try:
+        connection.execute(statement)
+    except duckdb.Error as error:
+        raise ParleyError(f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file") from error

@@ -1,0 +1,236 @@
+"""Publication: a new warehouse file is built beside the old one, checked, and put in its place in one step."""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.errors import ParleyError, UnknownName, UsageError
+from warehouse import migrate
+from warehouse.connect import FILE_NAME, warehouse_path
+from warehouse.intervals import register_intervals
+from warehouse.lake import LakeMoved, Listing, list_lake
+from warehouse.marts import collect_marts, plan_marts, refresh_marts
+from warehouse.sql_files import SqlFile
+from warehouse.update import Update, update_tables
+from warehouse.validate import validate
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LOG = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class PublishReport:
+    """What a publication did."""
+
+    path: Path
+    n_runs_loaded: int
+    """Published runs whose rows or marts were made anew."""
+    n_runs_published: int
+    """All runs whose results the file shows."""
+    n_runs_withheld: int
+    """Runs of which it shows the row in `runs` and the quality checks only."""
+    n_files: int
+    """Parquet files read."""
+    n_rows: int
+    """Rows read from them."""
+    seconds: float
+    replaced: bool
+    """False where the file was up to date already."""
+    rebuilt_because: str | None = None
+    """Why the file was made from the lake alone; None where the old one was continued."""
+    warnings: tuple[str, ...] = ()
+
+
+def publish(
+    home: Path,
+    *,
+    run_ids: Sequence[str] | None = None,
+    marts: Sequence[Traversable] = (),
+    rebuild: bool = False,
+    lock_timeout_s: float = 600.0,
+) -> PublishReport:
+    """Bring `<home>/warehouse.duckdb` up to date with `<home>/lake`.
+
+    Only what changed since the last publication is read. Readers keep the file they opened, and find the new one when they open
+    again. Whatever ends a publication early, SIGKILL included, leaves the old file as it was.
+
+    Args:
+        run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
+            made anew always gets all.
+        marts: SQL files of the benchmarks' own marts, in an order in which each finds those it reads.
+        rebuild: start from an empty file.
+        lock_timeout_s: how long to wait for another publication, in seconds.
+
+    Raises:
+        UsageError: the home has no lake.
+        UnknownName: the lake has no such run.
+        SchemaMismatch: a Parquet file that cannot be read; names it.
+        ParleyError: another publication holds the lock for too long, a mart fails, or the new file is not consistent.
+    """
+    lake = home / "lake"
+    if not lake.is_dir():
+        raise UsageError(
+            f"nothing to publish: {lake} does not exist. `parley run` makes it; PARLEY_HOME says which home is meant"
+        )
+    given = collect_marts(marts)
+    with _publish_lock(home, lock_timeout_s):
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return _publish_locked(home, lake, None if run_ids is None else frozenset(run_ids), given, rebuild)
+            except LakeMoved as error:
+                LOG.info("%s went away while it was to be read (attempt %d of %d)", error, attempt, _ATTEMPTS)
+        raise ParleyError(f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended")
+
+
+@contextmanager
+def _publish_lock(home: Path, timeout_s: float) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    path = home / "locks" / "publish.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=timeout_s)
+    except Timeout:
+        raise ParleyError(
+            f"another process has been publishing on {home} for over {timeout_s:g} s (lock {path}). Wait for it or end it, then"
+            " publish again: the lock is freed when its holder ends"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _publish_locked(
+    home: Path, lake: Path, selected: Collection[str] | None, given: Sequence[SqlFile], rebuild: bool
+) -> PublishReport:
+    started = time.monotonic()
+    listing = list_lake(lake)
+    _check_selected(listing, selected)
+    _remove_leftovers(home)
+    target = warehouse_path(home)
+    connection, rebuilt_because = _open_next(home, rebuild)
+    continued = target.exists() and rebuilt_because is None
+    try:
+        register_intervals(connection)
+        connection.execute("begin")
+        update = update_tables(connection, lake, listing, selected if continued else None)
+        plan = plan_marts(connection, given)
+        if continued and update.is_empty and plan.complete:
+            connection.execute("rollback")
+            return _report(connection, target, update, started, ())
+        refresh_marts(connection, plan, update.touched, update.published)
+        warnings = (*update.warnings, *validate(connection, plan.marts))
+        connection.execute("commit")
+        connection.execute("checkpoint")
+        report = _report(connection, target, update, started, warnings, replaced=True, rebuilt_because=rebuilt_because)
+        connection.close()
+        _replace(home)
+    finally:
+        connection.close()
+        _remove_leftovers(home)
+    for warning in report.warnings:
+        LOG.warning("warehouse: %s", warning)
+    return report
+
+
+def _check_selected(listing: Listing, selected: Collection[str] | None) -> None:
+    known = {partition.last_key for partition in listing["runs"].values()}
+    for run_id in sorted(set(selected or ()) - known):
+        raise UnknownName("run", run_id, sorted(known)[:20], "`parley list runs` shows them")
+
+
+def _next_path(home: Path) -> Path:
+    return home / f"{FILE_NAME}.next"
+
+
+def _remove_leftovers(home: Path) -> None:
+    """Remove what a killed publication left. Only the holder of the lock makes such files."""
+    for path in home.glob(f"{FILE_NAME}.next*"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | None]":
+    """The new file, opened for writing: a copy of the old one, or an empty one with the reason why."""
+    import duckdb
+
+    old, new = warehouse_path(home), _next_path(home)
+    reason = "it was asked for" if rebuild else None
+    if reason is None and old.exists():
+        reason = "another program wrote to it" if _write_ahead_log(home).exists() else None
+        if reason is None:
+            shutil.copyfile(old, new)
+            try:
+                connection = duckdb.connect(str(new))
+                found = migrate.found_version(connection)
+                if found == migrate.current_version():
+                    return connection, None
+                connection.close()
+                reason = f"it has version {found}, this Parley writes {migrate.current_version()}"
+            except duckdb.Error as error:
+                reason = f"it cannot be read ({str(error).splitlines()[0]})"
+        LOG.warning("%s is made anew from the lake: %s", old, reason)
+        _remove_leftovers(home)
+    connection = duckdb.connect(str(new))
+    migrate.create_tables(connection)
+    return connection, reason
+
+
+def _write_ahead_log(home: Path) -> Path:
+    return home / f"{FILE_NAME}.wal"
+
+
+def _report(
+    connection: "DuckDBPyConnection",
+    path: Path,
+    update: Update,
+    started: float,
+    warnings: tuple[str, ...],
+    *,
+    replaced: bool = False,
+    rebuilt_because: str | None = None,
+) -> PublishReport:
+    [(n_withheld,)] = connection.execute("select count(*) from runs where status <> 'finished'").fetchall()
+    return PublishReport(
+        path=path,
+        n_runs_loaded=len(update.touched & update.published),
+        n_runs_published=len(update.published),
+        n_runs_withheld=n_withheld,
+        n_files=update.n_files,
+        n_rows=update.n_rows,
+        seconds=time.monotonic() - started,
+        replaced=replaced,
+        rebuilt_because=rebuilt_because,
+        warnings=warnings,
+    )
+
+
+def _replace(home: Path) -> None:
+    """Put the new file in the old one's place, on the disk before the name changes."""
+    _flush(_next_path(home))
+    _write_ahead_log(home).unlink(missing_ok=True)
+    os.replace(_next_path(home), warehouse_path(home))
+    _flush(home)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

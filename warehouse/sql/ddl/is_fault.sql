@@ -1,0 +1,2 @@
+-- One value: whether a score is missing through a fault, and not because it has no value by definition.
+create macro is_fault(reason) as reason is not null and reason <> 'nothing_to_forget'

@@ -1,0 +1,20 @@
+-- One row per run x role that a model plays in it (subject, simulator, judge).
+create view run_roles as
+with
+specs as (
+    select run_id, spec_json from runs
+),
+roles as (
+    select s.run_id, r.role, json_extract(s.spec_json, '$.' || r.role) as identity
+    from specs as s
+    cross join (values ('subject'), ('simulator'), ('judge')) as r(role)
+)
+select
+    run_id,
+    role,
+    (identity ->> '$.provider') || ':' || (identity ->> '$.name') as model,
+    identity ->> '$.revision' as revision,
+    identity ->> '$.weights_digest' as weights_digest,
+    identity ->> '$.chat_template' as chat_template
+from roles
+where json_type(identity) = 'OBJECT'

@@ -1,0 +1,26 @@
+-- One row per run in the lake, published or not, as its latest invocation left it.
+create table runs (
+    run_id varchar not null,
+    night_id varchar not null,
+    benchmark varchar not null,
+    model varchar not null,
+    setting varchar not null,
+    dataset_version varchar not null,
+    spec_json varchar not null,
+    sandbox varchar not null,
+    isolated boolean not null,
+    samples bigint not null,
+    seed bigint not null,
+    status varchar not null,
+    withheld_reason varchar,
+    started_at varchar not null,
+    finished_at varchar not null,
+    n_episodes bigint not null,
+    n_owed bigint not null,
+    n_infra bigint not null,
+    n_unscored bigint not null,
+    n_truncated bigint not null,
+    model_calls bigint not null,
+    docs_path varchar,
+    parley_version varchar not null
+)

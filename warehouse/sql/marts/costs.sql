@@ -1,0 +1,105 @@
+-- One row per run x role (subject, simulator, judge) x model. `usd` is NULL where a price or a count of tokens is unknown.
+with
+changed as (
+    select run_id from changed_runs
+),
+roles as (
+    select
+        run_roles.run_id,
+        run_roles.role,
+        run_roles.model,
+        run_roles.revision,
+        run_roles.weights_digest,
+        run_roles.chat_template
+    from run_roles
+    inner join changed
+        on run_roles.run_id = changed.run_id
+),
+exact_prices as (
+    select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output
+    from models
+    where usd_per_million_input is not null and usd_per_million_output is not null
+),
+label_prices as (
+    select model, min(usd_per_million_input) as usd_per_million_input, min(usd_per_million_output) as usd_per_million_output
+    from exact_prices
+    group by model
+    having count(distinct (usd_per_million_input, usd_per_million_output)) = 1
+),
+messages as (
+    select
+        turns.run_id,
+        case turns.role when 'assistant' then 'subject' else 'simulator' end as role,
+        null as judge,
+        turns.n_calls as calls,
+        turns.input_tokens,
+        turns.output_tokens,
+        turns.paid_by_run_id <> turns.run_id as reused
+    from turns
+    inner join changed
+        on turns.run_id = changed.run_id
+    where turns.role = 'assistant' or (turns.role = 'user' and turns.n_calls > 0)
+),
+judgements as (
+    select
+        judge_verdicts.run_id,
+        'judge' as role,
+        judge_verdicts.judge,
+        1 as calls,
+        max(judge_verdicts.input_tokens) as input_tokens,
+        max(judge_verdicts.output_tokens) as output_tokens,
+        false as reused
+    from judge_verdicts
+    inner join changed
+        on judge_verdicts.run_id = changed.run_id
+    group by judge_verdicts.run_id, judge_verdicts.judge, judge_verdicts.judgement_id
+),
+said as (
+    select run_id, role, judge, calls, input_tokens, output_tokens, reused from messages
+    union all
+    select run_id, role, judge, calls, input_tokens, output_tokens, reused from judgements
+),
+counted as (
+    select
+        run_id,
+        role,
+        judge,
+        sum(calls)::bigint as calls,
+        count(*) as n_turns,
+        count(*) filter (where reused) as n_reused,
+        sum(input_tokens)::bigint as input_tokens,
+        sum(output_tokens)::bigint as output_tokens,
+        count(*) filter (where input_tokens is null or output_tokens is null) as n_unknown_tokens
+    from said
+    group by run_id, role, judge
+)
+select
+    counted.run_id,
+    runs.benchmark,
+    runs.model,
+    counted.role,
+    coalesce(counted.judge, roles.model) as role_model,
+    counted.calls,
+    counted.n_turns,
+    counted.n_reused,
+    counted.input_tokens,
+    counted.output_tokens,
+    counted.n_unknown_tokens,
+    case when counted.n_unknown_tokens = 0 then (
+        counted.input_tokens * coalesce(exact_prices.usd_per_million_input, label_prices.usd_per_million_input)
+        + counted.output_tokens * coalesce(exact_prices.usd_per_million_output, label_prices.usd_per_million_output)
+    ) / 1e6 end as usd
+from counted
+inner join runs
+    on counted.run_id = runs.run_id
+left join roles
+    on counted.run_id = roles.run_id
+    and counted.role = roles.role
+    and coalesce(counted.judge, roles.model) = roles.model
+left join exact_prices
+    on roles.model = exact_prices.model
+    and roles.revision = exact_prices.revision
+    and roles.weights_digest = exact_prices.weights_digest
+    and roles.chat_template = exact_prices.chat_template
+left join label_prices
+    on coalesce(counted.judge, roles.model) = label_prices.model

@@ -1,0 +1,72 @@
+-- One row per run x metric. `mean` and its 95% interval are flat over scored values, `dialog_mean` is turn -> dialog -> dataset.
+with
+changed as (
+    select
+        runs.run_id,
+        runs.night_id,
+        runs.setting,
+        runs.dataset_version,
+        runs.samples,
+        runs.seed,
+        runs.sandbox,
+        runs.isolated,
+        runs.finished_at
+    from runs
+    inner join changed_runs
+        on runs.run_id = changed_runs.run_id
+),
+flat as (
+    select
+        scores.run_id,
+        scores.benchmark,
+        scores.model,
+        scores.metric,
+        max(scores.metric_version) as metric_version,
+        stable_mean(scores.value) as mean,
+        list(scores.value order by scores.problem_id) filter (where scores.value is not null) as scored_values,
+        list(scores.problem_id order by scores.problem_id) filter (where scores.value is not null) as scored_problems,
+        count(scores.value) as n,
+        count(*) filter (where is_fault(scores.unscored_reason)) as n_unscored,
+        count(*) filter (where scores.value is null and not is_fault(scores.unscored_reason)) as n_not_applicable,
+        count(distinct scores.problem_id) filter (where scores.value is not null) as n_problems
+    from scores
+    inner join changed
+        on scores.run_id = changed.run_id
+    group by scores.run_id, scores.benchmark, scores.model, scores.metric
+),
+dialogs_pooled as (
+    select pool_dataset.run_id, pool_dataset.metric, pool_dataset.mean, pool_dataset.n_dialogs
+    from pool_dataset
+    inner join changed
+        on pool_dataset.run_id = changed.run_id
+    where pool_dataset.dialog_pool = 'mean'
+)
+select
+    flat.run_id,
+    changed.night_id,
+    flat.benchmark,
+    changed.setting,
+    flat.model,
+    changed.dataset_version,
+    flat.metric,
+    flat.metric_version,
+    flat.mean,
+    dialogs_pooled.mean as dialog_mean,
+    interval_low(flat.scored_values, flat.scored_problems) as ci_low,
+    interval_high(flat.scored_values, flat.scored_problems) as ci_high,
+    flat.n,
+    flat.n_unscored,
+    flat.n_not_applicable,
+    dialogs_pooled.n_dialogs,
+    flat.n_problems,
+    changed.samples,
+    changed.seed,
+    changed.sandbox,
+    changed.isolated,
+    changed.finished_at
+from flat
+inner join changed
+    on flat.run_id = changed.run_id
+inner join dialogs_pooled
+    on flat.run_id = dialogs_pooled.run_id
+    and flat.metric = dialogs_pooled.metric

@@ -1,0 +1,35 @@
+-- One row per run x metric x dialog_pool (mean, min, max: what makes a dialog's value of its turns), pooled over dialogs.
+with
+dialogs_pooled as (
+    select
+        pool_dialog.run_id,
+        pool_dialog.benchmark,
+        pool_dialog.model,
+        pool_dialog.metric,
+        pool_dialog.mean,
+        pool_dialog.min,
+        pool_dialog.max
+    from pool_dialog
+    inner join changed_runs
+        on pool_dialog.run_id = changed_runs.run_id
+),
+dialog_values as (
+    select run_id, benchmark, model, metric, 'mean' as dialog_pool, mean as dialog_value from dialogs_pooled
+    union all
+    select run_id, benchmark, model, metric, 'min' as dialog_pool, min as dialog_value from dialogs_pooled
+    union all
+    select run_id, benchmark, model, metric, 'max' as dialog_pool, max as dialog_value from dialogs_pooled
+)
+select
+    run_id,
+    benchmark,
+    model,
+    metric,
+    dialog_pool,
+    stable_mean(dialog_value) as mean,
+    min(dialog_value) as min,
+    max(dialog_value) as max,
+    count(dialog_value) as n_dialogs,
+    count(*) - count(dialog_value) as n_dialogs_without_value
+from dialog_values
+group by run_id, benchmark, model, metric, dialog_pool

@@ -1,0 +1,24 @@
+-- One row per run x episode x turn x metric: its values pooled within the turn.
+with
+changed as (
+    select run_id from changed_runs
+)
+select
+    scores.run_id,
+    scores.benchmark,
+    scores.model,
+    scores.episode_id,
+    scores.problem_id,
+    scores.sample,
+    scores.turn,
+    scores.metric,
+    stable_mean(scores.value) as mean,
+    min(scores.value) as min,
+    max(scores.value) as max,
+    count(scores.value) as n,
+    count(*) filter (where is_fault(scores.unscored_reason)) as n_unscored,
+    count(*) filter (where scores.value is null and not is_fault(scores.unscored_reason)) as n_not_applicable
+from scores
+inner join changed
+    on scores.run_id = changed.run_id
+group by all

@@ -1,0 +1,22 @@
+-- One row per run, the latest first.
+select
+    run_id,
+    benchmark || '.' || setting as evaluation,
+    benchmark,
+    setting,
+    model,
+    dataset_version,
+    samples,
+    status,
+    withheld_reason,
+    n_episodes,
+    n_owed,
+    n_infra,
+    n_unscored,
+    n_truncated,
+    sandbox,
+    isolated,
+    started_at,
+    finished_at
+from runs
+order by finished_at desc, run_id

@@ -1,0 +1,11 @@
+-- One row per dialog x row_digest: editions of a dataset share their unedited rows.
+select
+    benchmark,
+    dataset_version,
+    dialog_id,
+    problem_id,
+    turns,
+    labels,
+    row_digest
+from incoming
+qualify row_number() over (partition by benchmark, dataset_version, dialog_id, row_digest order by problem_id) = 1

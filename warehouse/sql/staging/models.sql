@@ -1,0 +1,15 @@
+-- One row per model identity x prices.
+select
+    model,
+    provider,
+    name,
+    revision,
+    weights_digest,
+    chat_template,
+    usd_per_million_input,
+    usd_per_million_output
+from incoming
+qualify row_number() over (
+    partition by model, revision, weights_digest, chat_template
+    order by usd_per_million_input nulls last, usd_per_million_output nulls last
+) = 1

@@ -1,0 +1,28 @@
+-- One row per message of an attempt at an episode.
+with
+messages as (
+    select
+        run_id,
+        part,
+        episode_id,
+        attempt,
+        generate_subscripts(steps, 1) as position,
+        unnest(steps) as step
+    from incoming
+)
+select
+    run_id,
+    part,
+    episode_id,
+    attempt,
+    position,
+    step.turn as turn,
+    step."role" as "role",
+    step."content" as "content",
+    step.input_tokens as input_tokens,
+    step.output_tokens as output_tokens,
+    step.latency_s as latency_s,
+    step.finish_reason as finish_reason,
+    step.served_model as served_model,
+    step.n_calls as n_calls
+from messages
