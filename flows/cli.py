@@ -1,17 +1,20 @@
 """The command `parley`. Each command's work is elsewhere; heavy imports happen inside the commands."""
 
 import os
-import signal
+import shlex
 import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
 from typer._click.exceptions import ClickException
 
 from flows import cli_data, cli_read, cli_run, cli_upkeep
+from flows.packages import verify_packages
+from flows.processes import sigterm_ends_cleanly
 from schemas.display import plain_text
 from schemas.errors import ParleyError
+
+TERMINATED = 143
 
 app = typer.Typer(
     name="parley",
@@ -46,40 +49,39 @@ def root(
 
 def main() -> None:
     """Run the command line; every expected error is one message and an exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    with sigterm_ends_cleanly():
+        sys.exit(_run())
+
+
+def _run() -> int:
     try:
+        verify_packages()
         code = app(standalone_mode=False)
     except ParleyError as error:
         _say(f"parley: {error}")
-        code = error.exit_code
+        return error.exit_code
     except ClickException as error:
         error.show()
-        code = 2
-    except (KeyboardInterrupt, typer.Abort, _Terminated) as ending:
-        _say(f"parley: stopped. Nothing that was finished is lost; go on with: {_typed()}")
-        code = 143 if isinstance(ending, _Terminated) else 130
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        _say_how_to_go_on()
+        return 130
+    except SystemExit as ending:
+        if ending.code == TERMINATED:
+            _say_how_to_go_on()
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+        return 0
+    return code if isinstance(code, int) else 0
 
 
-class _Terminated(BaseException):
-    """SIGTERM, on its way through the `finally` blocks."""
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise _Terminated
+def _say_how_to_go_on() -> None:
+    _say(f"parley: stopped. Nothing that was finished is lost; go on with: {shlex.join(['parley', *sys.argv[1:]])}")
 
 
 def _say(text: str) -> None:
     print(plain_text(text), file=sys.stderr, flush=True)
-
-
-def _typed() -> str:
-    import shlex
-
-    return shlex.join(["parley", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

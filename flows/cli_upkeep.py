@@ -45,11 +45,11 @@ def start() -> None:
 
 
 @server.command("stop")
-def stop() -> None:
+def stop(force: Annotated[bool, typer.Option("--force", help="End it even while commands use it.")] = False) -> None:
     """End this home's Prefect server."""
     from flows.prefect_server import stop_server
 
-    print("stopped" if stop_server(find_home().path) else "no server of this home is running")
+    print("stopped" if stop_server(find_home().path, force=force) else "no server of this home is running")
 
 
 @server.command("status")

@@ -93,6 +93,6 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], *, json_outp
     ]
     print_rows("Dry run: nothing was started", columns, rows)
     print(
-        f"Calls are exact unless one fails. Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER} tokens"
-        " an answer (or max_tokens, if less)."
+        f"Calls are exact unless one fails. Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
+        " tokens an answer (or max_tokens, if less)."
     )

@@ -45,7 +45,7 @@ def _try(what: str, look: Callable[[], str], *, optional: bool = False) -> Findi
 
 
 def _packages() -> str:
-    from flows.task_runner import verify_packages
+    from flows.packages import verify_packages
 
     verify_packages()
     return "schemas, sandbox, tasks, warehouse and flows are this distribution's"

@@ -27,7 +27,6 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
         UsageError: a request cannot be planned; nothing was started.
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
     """
-    board.stage("night", "plan")
     plans = [plan_run(request, home) for request in requests]
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)

@@ -10,6 +10,7 @@ from prefect import flow
 from flows.artifacts import show_results
 from flows.evaluate_model import evaluate_model
 from flows.nightly_config import read_config
+from flows.packages import verify_packages
 from flows.publish_results import publish_results, published_count
 from flows.result_table import result_markdown
 from flows.runtime import Night, night
@@ -39,6 +40,7 @@ def nightly(
     Raises:
         ParleyError: a run could not be begun or was stopped by an error. The other runs are published all the same.
     """
+    verify_packages()
     if requests is None:
         settings = read_config(Path(config))
         requests, home = settings.requests(Path(config).absolute().parent), home or settings.home

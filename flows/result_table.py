@@ -4,22 +4,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.display import markdown_cell, plain_line
+from tasks.benchmarks import registry
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
 
 _COLUMNS = ("benchmark", "data", "model", "metric", "mean", "95% interval", "n", "n_unscored", "sandbox")
 
 
-def _rows(home: Home, run_ids: Sequence[str]) -> list[tuple[str, ...]]:
+def _rows(home: Home, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
     from warehouse.connect import named_query
 
     if not run_ids or not home.warehouse.exists():
         return []
-    _, found = named_query(home.path, "result_table", run_ids=list(run_ids))
-    return [_row(dict(zip(_, row, strict=True))) for row in found]
+    columns, found = named_query(home.path, "result_table", run_ids=list(run_ids))
+    records = [dict(zip(columns, row, strict=True)) for row in found]
+    records.sort(key=lambda r: (run_ids.index(r["run_id"]), _metric_order(r["benchmark"]).index(r["metric"])))
+    return [_row(record) for record in records]
 
 
-def _row(values: dict[str, Any]) -> tuple[str, ...]:
+def _metric_order(benchmark: str) -> tuple[str, ...]:
+    return registry.load(benchmark).metrics
+
+
+def _row(values: dict[str, Any]) -> tuple[Any, ...]:
     low, high = values["ci_low"], values["ci_high"]
     return (
         values["setting"],
@@ -28,8 +35,8 @@ def _row(values: dict[str, Any]) -> tuple[str, ...]:
         values["metric"],
         "–" if values["mean"] is None else f"{values['mean']:.3f}",
         "–" if low is None else f"{low:.3f} … {high:.3f}",
-        str(values["n"]),
-        str(values["n_unscored"]),
+        values["n"],
+        values["n_unscored"],
         values["sandbox"] if values["isolated"] else f"{values['sandbox']} (NOT ISOLATED)",
     )
 
@@ -40,7 +47,7 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     if not rows:
         return "No run of this night is published."
     lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + " --- |" * len(_COLUMNS)]
-    lines += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(markdown_cell(str(cell)) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
 
 
@@ -80,27 +87,41 @@ def _next_commands(reports: Sequence[RunReport]) -> tuple[str, ...]:
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; wide where the output is no terminal, so that nothing is cut in a log."""
+    """Print a table; where it is wider than the terminal, one row below the other. In a pipe or a log nothing is folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(line[at]) for line in [list(columns), *cells]) for at in range(len(columns))]
+    width = sum(widths) + 4 * len(widths)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=max(160, console.width))
+        console = Console(width=max(width, 80))
+    elif width > console.width and any(len(cell) > 24 for line in cells for cell in line):
+        _print_records(title, columns, cells)
+        return
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if _is_numeric(column, columns, rows) else "left")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else plain_line(str(cell), 500)) for cell in row))
+    for at, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[at], (int, float)) or row[at] is None for row in rows)
+        table.add_column(column, overflow="fold", justify="right" if numeric else "left")
+    for line in cells:
+        table.add_row(*(Text(cell) for cell in line))
     console.print(table)
 
 
-def _is_numeric(column: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
-    at = list(columns).index(column)
-    return bool(rows) and all(isinstance(row[at], (int, float)) or row[at] is None or _reads_as_number(row[at]) for row in rows)
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else plain_line(str(value), 500)
 
 
-def _reads_as_number(cell: Any) -> bool:
-    return isinstance(cell, str) and cell.replace(".", "", 1).replace("-", "", 1).isdigit()
+def _print_records(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    margin = max(len(column) for column in columns)
+    if title:
+        print(title)
+    for number, line in enumerate(cells, 1):
+        print(f"── {number} " + "─" * 40)
+        for column, cell in zip(columns, line, strict=True):
+            print(f"{column:>{margin}}  {cell}")

@@ -44,8 +44,9 @@ def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
 
 def _head(episode: Episode) -> str:
     return (
-        f"episode {episode.episode_id}\n{episode.benchmark}.{episode.setting} · {episode.dataset_version} · {episode.problem_id} ·"
-        f" sample {episode.sample}\nmodel {episode.model} · {episode.stop_reason} · attempt {episode.attempt} · {episode.started_at}"
+        f"episode {episode.episode_id}\n"
+        f"{episode.benchmark}.{episode.setting} · {episode.dataset_version} · {episode.problem_id} · sample {episode.sample}\n"
+        f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} · {episode.started_at}"
     )
 
 

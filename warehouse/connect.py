@@ -20,6 +20,7 @@ Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def warehouse_path(home: Path) -> Path:
+    """Where a home's warehouse lies once something was published."""
     return home / FILE_NAME
 
 
@@ -44,6 +45,7 @@ def connect(home: Path) -> "DuckDBPyConnection":
     try:
         connection.execute(f"attach {quoted(str(path))} as warehouse (read_only)")
         connection.execute("use warehouse")
+        connection.execute("set enable_progress_bar = false")
         connection.execute("set enable_external_access = false")
         connection.execute("set lock_configuration = true")
     except duckdb.Error as error:

@@ -124,6 +124,7 @@ def _publish_locked(
     connection, rebuilt_because = _open_next(home, rebuild)
     continued = target.exists() and rebuilt_because is None
     try:
+        connection.execute("set enable_progress_bar = false")
         register_intervals(connection)
         connection.execute("begin")
         update = update_tables(connection, lake, listing, selected if continued else None)

@@ -11,10 +11,12 @@ import os
 import site
 import sys
 
+from watch import Watch
+
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 PROGRAM, TESTS = "program.py", "<tests>"
@@ -22,7 +24,7 @@ LONGEST_MESSAGE = 1 << 16
 _FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, as in one file
 _MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
 _MAY_NOT_BE_SHADOWED = ("isinstance", "issubclass", "callable", "hasattr", "getattr", "AssertionError")
-_JUDGING_MODULES = ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon")
+_JUDGING_MODULES = ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon", "unittest", "doctest")
 
 
 class Tampering(Exception):
@@ -134,7 +136,15 @@ def claims_equality(cls: type, equal: Callable[[object, object], object]) -> boo
         return False
 
 
-def run_program(answers: int, questions: int, _exit=os._exit, _getpid=os.getpid, _exec=exec, _compile=compile) -> None:
+def run_program(
+    answers: int,
+    questions: int,
+    key: bytes,
+    _exit: Callable[[int], NoReturn] = os._exit,
+    _getpid: Callable[[], int] = os.getpid,
+    _exec: Callable[..., None] = exec,
+    _compile: Callable[..., Any] = compile,
+) -> None:
     """Returns only after a pass, so that the interpreter ends as any script's does (threads joined, atexit run)."""
     install_packages(read_field(answers).decode())
     code, own_pid = read_field(answers), _getpid()
@@ -148,6 +158,7 @@ def run_program(answers: int, questions: int, _exit=os._exit, _getpid=os.getpid,
         with open(path, "wb") as file:
             file.write(code)
         judges = Judges()
+        watch = Watch((os.path.dirname(os.__file__), *judges.path), TESTS)
         sys.path.insert(0, os.getcwd())
         sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the frames between the interpreter and a script's first
         compiled = _compile(code, path, "exec", dont_inherit=True, optimize=0)
@@ -157,7 +168,7 @@ def run_program(answers: int, questions: int, _exit=os._exit, _getpid=os.getpid,
         judges.verify(names)
         verify_source(path, code)
         judges.restore_imports()
-        write_all(questions, b"T" + as_field(b""))
+        write_all(questions, b"T" + as_field(key))
         run_id, tests = read_field(answers), read_field(answers)
         flags = (compiled.co_flags & _FUTURE_FLAGS) | _ast.PyCF_ONLY_AST
         for statement in _compile(tests, TESTS, "exec", flags, True, 0).body:
@@ -169,7 +180,9 @@ def run_program(answers: int, questions: int, _exit=os._exit, _getpid=os.getpid,
                 raise Tampering("traces its tests")
         judges.verify(names)
         judges.verify_equality()
-        write_all(questions, b"D" + as_field(run_id))
+        if watch.findings:
+            raise Tampering(watch.findings[0])
+        write_all(questions, b"D" + as_field(key + run_id))
     except BaseException as error:  # noqa: BLE001 - every way a program can end
         if _getpid() == own_pid:
             write_all(questions, b"F" + as_field(described(error, path, tests)))

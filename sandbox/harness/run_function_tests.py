@@ -3,10 +3,11 @@
 Trusted, runs inside the sandbox, standard library only. Two processes:
 
 - the supervisor holds the report descriptor and the run's secret. It forks before it reads the secret and is not dumpable, so its
-  memory and descriptors are closed to the program. It reports a pass only for a program that asked for its tests once, answered
-  with the id that came with them, ended with exit status 0 and left no process behind.
+  memory and descriptors are closed to the program. It reports a pass only for a program that asked for its tests once and with
+  the key, answered with the id that came with them, ended with exit status 0 and left no process behind.
 - the program runs the code as `__main__`, then asks for the tests, so that neither their text nor the id are in its memory or on
-  disk while the code runs. Each test statement is executed by itself, and what decides a test is checked before and after.
+  disk while the code runs. Each test statement is executed by itself, what decides a test is checked before and after, and a
+  search for key, id or tests is noticed.
 
 Input on stdin: secret, CPU limit, package folders, code, tests (see `sandbox.function_tests`).
 """
@@ -22,7 +23,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judged_program import LONGEST_MESSAGE, as_field, read_field, run_program, write_all
 
-del sys.path[0], sys.modules["judged_program"]
+del sys.path[0], sys.modules["judged_program"], sys.modules["watch"]
 
 LEFTOVER_GRACE_S = 1.0
 _LAST_READS = 8  # more than a pipe holds; a descendant that goes on writing does not keep us
@@ -39,8 +40,8 @@ def prctl(option: int, value: int) -> None:
 class Conversation:
     """What the program has said so far; anything out of order is tampering."""
 
-    def __init__(self, answers: int, tests: bytes) -> None:
-        self._answers, self._tests = answers, tests
+    def __init__(self, answers: int, tests: bytes, key: bytes) -> None:
+        self._answers, self._tests, self._key = answers, tests, key
         self._id = os.urandom(16)
         self._unread = b""
         self._asked = False
@@ -62,10 +63,10 @@ class Conversation:
                 return
 
     def _take(self, kind: bytes, body: bytes) -> None:
-        if kind == b"T" and not self._asked and not self.done:
+        if kind == b"T" and not self._asked and not self.done and body == self._key:
             self._asked = True
             write_all(self._answers, as_field(self._id) + as_field(self._tests))
-        elif kind == b"D" and self._asked and not self.done and body == self._id:
+        elif kind == b"D" and self._asked and not self.done and body == self._key + self._id:
             self.done = True
         elif kind == b"F" and not self.done:
             self.failure = body.decode("utf-8", "replace") or "failed"
@@ -77,10 +78,10 @@ class Conversation:
             self.failure = "tampering: the runner's channel was written to"
 
 
-def supervise(program: int, answers: int, questions: int, report: int) -> None:
+def supervise(program: int, answers: int, questions: int, report: int, key: bytes) -> None:
     write_all(report, b"ready\n")
     secret, cpu_s, folders, code, tests = (read_field(0) for _ in range(5))
-    talk = Conversation(answers, tests)
+    talk = Conversation(answers, tests, key)
     try:
         write_all(answers, as_field(folders) + as_field(code))
         listen(program, questions, talk)
@@ -149,11 +150,12 @@ def main() -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     their_answers, answers = os.pipe()
     questions, their_questions = os.pipe()
+    key = os.urandom(16)
     program = os.fork()
     if program:
         os.close(their_answers)
         os.close(their_questions)
-        supervise(program, answers, questions, report)
+        supervise(program, answers, questions, report, key)
         os._exit(0)
     for descriptor in (report, answers, questions):
         os.close(descriptor)
@@ -161,7 +163,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     prctl(_PR_SET_DUMPABLE, 1)
-    run_program(their_answers, their_questions)
+    run_program(their_answers, their_questions, key)
 
 
 main()

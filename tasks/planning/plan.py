@@ -7,9 +7,8 @@ from functools import cached_property
 from importlib.resources import as_file
 from pathlib import Path
 
-from sandbox.function_tests import RUNNER_VERSION
-
 from sandbox import registry as sandboxes
+from sandbox.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, SourceUnreadable, UnknownName, UsageError
@@ -203,8 +202,8 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
         raise UsageError(
-            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. Give its folder by --data DIR, or"
-            f" stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
+            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. Give its folder by --data DIR,"
+            f" or stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     latest = max(parts, key=lambda part: part.stat().st_mtime_ns)
     keys = {"benchmark": benchmark.name, "dataset_version": version}

@@ -70,7 +70,7 @@ def withheld_because(counts: Tally, max_fault_share: float, failures: Sequence[Q
         return f"quality check {first.suite}: {first.expectation}{column} failed{more}: {first.detail}"
     if counts.n_faulty > max_fault_share * counts.n_episodes:
         return (
-            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra), more"
-            f" than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise the limit"
+            f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra),"
+            f" more than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise the limit"
         )
     return None

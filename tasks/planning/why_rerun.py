@@ -68,6 +68,6 @@ def refuse_other_run(resumed: RunSpec, asked: RunSpec) -> None:
     if found:
         listed = "; ".join(f"{d.field}: {d.before!r} there, {d.after!r} asked" for d in found[:6])
         raise UsageError(
-            f"--resume {resumed.run_id} is another run than the one asked for ({listed}). Leave --resume out for a run of its own,"
-            " or give the options of the run to go on with"
+            f"--resume {resumed.run_id} is another run than the one asked for ({listed}). Leave --resume out for a run of its"
+            " own, or give the options of the run to go on with"
         )

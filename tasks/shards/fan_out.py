@@ -37,7 +37,7 @@ def fan_out(
     results: list[R] = []
     lost: list[Lost[S]] = []
     try:
-        for future in as_completed(list(futures)):
+        for future in as_completed(list(futures), loop=client.loop):
             try:
                 result = future.result()
             except KilledWorker:

@@ -185,7 +185,7 @@ def test_a_dead_address_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("flows.task_runner.CONNECT_LIMIT_S", 1)
     monkeypatch.setenv("PARLEY_DASK_ADDRESS", f"tcp://127.0.0.1:{free_port()}")
     begun = time.monotonic()
-    with pytest.raises(ServerUnavailable, match="PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"):
+    with pytest.raises(ServerUnavailable, match=r"PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"):
         with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
             pass
     assert time.monotonic() - begun < 20

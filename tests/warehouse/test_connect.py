@@ -8,7 +8,8 @@ import pytest
 
 from schemas.content_id import canonical_json
 from schemas.errors import ParleyError, UnknownName, UsageError
-from tests.warehouse.small_lake import DIGESTS, SmallLake
+from tests.warehouse.small_lake import SmallLake
+from tests.warehouse.small_run import DIGESTS
 from warehouse import sql_files
 from warehouse.connect import connect, named_query, query, table_digest
 from warehouse.publish import publish

@@ -8,7 +8,8 @@ import pytest
 from schemas.errors import ConfigError, ParleyError
 from schemas.score import UnscoredReason
 from tests.warehouse.conftest import Marts
-from tests.warehouse.small_lake import ALPHA, FRACTION, IA, IFR, STRICT, SmallLake
+from tests.warehouse.small_lake import ALPHA, SmallLake
+from tests.warehouse.small_run import FRACTION, IA, IFR, STRICT
 from warehouse.connect import query
 from warehouse.intervals import cluster_bootstrap, wilson
 from warehouse.publish import publish
@@ -50,11 +51,24 @@ def test_leaderboard_intervals_take_problems_as_clusters(published: SmallLake) -
 def test_leaderboard_carries_the_run_and_its_isolation(published: SmallLake) -> None:
     rows = table(
         published.home,
-        "select distinct night_id, benchmark, setting, model, dataset_version, samples, sandbox, isolated, finished_at"
+        "select distinct night_id, benchmark, setting, model, revision, dataset_version, samples, sandbox, isolated, finished_at"
         " from leaderboard where run_id = $run",
         run=published.alpha_1.run_id,
     )
-    assert rows == [("night-1", "codeif", "static", "openai:alpha", "v9", 1, "bubblewrap", True, "2026-01-03T00:00:00Z")]
+    assert rows == [
+        (
+            "night-1",
+            "codeif",
+            "codeif.static",
+            "openai:alpha",
+            "unpinned-2026-01-02",
+            "v9",
+            1,
+            "bubblewrap",
+            True,
+            "2026-01-03T00:00:00Z",
+        )
+    ]
 
 
 def test_pooling_goes_from_turn_to_dialog_to_dataset(published: SmallLake) -> None:

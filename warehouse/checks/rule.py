@@ -74,28 +74,34 @@ def one_value(name: str, why: str, column: str, *, blocking: bool = True) -> Rul
 
 
 def present(name: str, why: str, column: str) -> Rule:
+    """No row has null in the column."""
     return Rule(name, why, "expect_column_values_to_not_be_null", {"column": column})
 
 
 def unique(name: str, why: str, *columns: str) -> Rule:
+    """No two rows agree in all these columns; rows of nulls alone are left out."""
     if len(columns) == 1:
         return Rule(name, why, "expect_column_values_to_be_unique", {"column": columns[0]})
     return Rule(name, why, "expect_compound_columns_to_be_unique", {"column_list": list(columns)})
 
 
 def one_of(name: str, why: str, column: str, values: Sequence[str]) -> Rule:
+    """The column holds these values or null."""
     return Rule(name, why, "expect_column_values_to_be_in_set", {"column": column, "value_set": list(values)})
 
 
 def at_least(name: str, why: str, column: str, minimum: float) -> Rule:
+    """The column's numbers are `minimum` or more; null passes."""
     return Rule(name, why, "expect_column_values_to_be_between", {"column": column, "min_value": minimum})
 
 
 def matches(name: str, why: str, column: str, regex: str) -> Rule:
+    """The column's texts contain a match; null passes."""
     return Rule(name, why, "expect_column_values_to_match_regex", {"column": column, "regex": regex})
 
 
 def not_empty(name: str, why: str) -> Rule:
+    """The frame has a row."""
     return Rule(name, why, "expect_table_row_count_to_be_between", {"min_value": 1})
 
 

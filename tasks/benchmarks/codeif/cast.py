@@ -1,9 +1,7 @@
 """Who sits where: a scripted user and a chat subject (CodeIF-Bench section 3.1, static conversation)."""
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
@@ -11,40 +9,34 @@ from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.contract import Cast, CastRequest
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.language.prompt import fill, load_prompt
 
 STATIC = "static"
 HISTORY = "history"
-_HEADER = re.compile(r"\A<!--.*?-->\s*", re.DOTALL)
+PROMPT_NAMES = ("base", "follow_up")
 
 
 class _PromptTexts(Mapping[str, str]):
-    """The prompt files by name, read when first asked for."""
-
-    _names = ("base", "follow_up")
+    """The prompt texts by name, read when first asked for."""
 
     def __getitem__(self, name: str) -> str:
-        if name not in self._names:
+        if name not in PROMPT_NAMES:
             raise KeyError(name)
-        return _read(name)
+        return _prompt(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(PROMPT_NAMES)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(PROMPT_NAMES)
 
 
 PROMPTS: Mapping[str, str] = _PromptTexts()
 
 
 @cache
-def _read(name: str) -> str:
-    return files("tasks.benchmarks.codeif").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
-
-
-def _render(name: str, **values: str) -> str:
-    """A prompt with its values, without the header and the file's last line break."""
-    return _HEADER.sub("", PROMPTS[name]).removesuffix("\n").format(**values)
+def _prompt(name: str) -> str:
+    return load_prompt("tasks.benchmarks.codeif", name)
 
 
 def cast(request: CastRequest) -> Cast:
@@ -69,9 +61,9 @@ def cast(request: CastRequest) -> Cast:
 def user_texts(dialog: Dialog) -> tuple[str, ...]:
     """What the user says, round by round."""
     return tuple(
-        _render("base", task=turn.content or "")
+        fill(PROMPTS["base"], task=turn.content or "")
         if turn.instruction_id == BASE_INSTRUCTION
-        else _render("follow_up", requirement=turn.content or "")
+        else fill(PROMPTS["follow_up"], requirement=turn.content or "")
         for turn in dialog.turns
         if turn.role is Role.USER
     )

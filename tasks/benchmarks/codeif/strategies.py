@@ -22,6 +22,7 @@ PACKAGES: tuple[str, ...] = ("pycodestyle", "mccabe", "radon", "numpy")
 
 
 def problem_id(task_id: int) -> str:
+    """Problem id of a function task, for example `function/11`."""
     return f"function/{task_id}"
 
 

@@ -6,6 +6,7 @@ create table runs (
     model varchar not null,
     setting varchar not null,
     dataset_version varchar not null,
+    revision varchar not null,
     spec_json varchar not null,
     sandbox varchar not null,
     isolated boolean not null,
@@ -22,5 +23,6 @@ create table runs (
     n_truncated bigint not null,
     model_calls bigint not null,
     docs_path varchar,
+    state_digest varchar,
     parley_version varchar not null
 )

@@ -1,11 +1,11 @@
 -- One row per run, the latest first.
 select
     run_id,
-    benchmark || '.' || setting as evaluation,
     benchmark,
     setting,
     model,
     dataset_version,
+    revision,
     samples,
     status,
     withheld_reason,

@@ -1,6 +1,7 @@
 -- One row per run x metric of the runs in $run_ids, in their order.
 select
     leaderboard.model,
+    leaderboard.revision,
     leaderboard.benchmark,
     leaderboard.setting,
     leaderboard.dataset_version,

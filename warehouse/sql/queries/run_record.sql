@@ -6,6 +6,7 @@ select
     model,
     setting,
     dataset_version,
+    revision,
     spec_json,
     sandbox,
     isolated,

@@ -6,6 +6,7 @@ select
     model,
     setting,
     dataset_version,
+    revision,
     spec_json,
     sandbox,
     isolated,
@@ -22,6 +23,7 @@ select
     n_truncated,
     model_calls,
     docs_path,
+    state_digest,
     parley_version
 from incoming
 qualify row_number() over (partition by run_id order by finished_at desc, started_at desc) = 1

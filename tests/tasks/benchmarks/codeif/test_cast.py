@@ -17,15 +17,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.benchmarks.codeif.dialogues import sample
 
-PROMPT_TEXTS = {
-    "base": (
-        "<!-- CodeIF-Bench section 3.1: I_1 is the dataset's own task text and nothing besides. Placeholder: task. -->\n{task}\n"
-    ),
-    "follow_up": (
-        "<!-- CodeIF-Bench section 3.1: I_n is the text of one verifiable instruction. Placeholder: requirement. -->\n"
-        "{requirement}\n"
-    ),
-}
+PROMPT_TEXTS = {"base": "{task}", "follow_up": "{requirement}"}
 
 
 class Numbered:

@@ -1,0 +1,79 @@
+"""Adaptive concurrency: additive increase, multiplicative decrease (as TCP's congestion window), inside an endpoint's budget."""
+
+import asyncio
+import contextlib
+from collections import deque
+
+
+class AdaptiveLimit:
+    """How many requests may be out at once. Belongs to one event loop.
+
+    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) halves the limit, at most once for
+    all requests that were out at that moment; answers raise it again by a thirty-second of the budget per round of answers.
+    """
+
+    def __init__(self, budget: int, *, floor: int = 1, decrease: float = 0.5) -> None:
+        """`budget` >= `floor` >= 1 requests; 0 < `decrease` < 1."""
+        if not 1 <= floor <= budget or not 0 < decrease < 1:
+            raise ValueError(
+                f"budget {budget}, floor {floor}, decrease {decrease}: needs 1 <= floor <= budget and 0 < decrease < 1"
+            )
+        self.budget, self.floor, self._decrease = budget, floor, decrease
+        self._window, self._era = float(budget), 0
+        self._step = max(1.0, budget / 32)
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def limit(self) -> int:
+        return int(self._window)
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    async def acquire(self, *, again: bool = False) -> int:
+        """Wait for a place; a request that is sent `again` goes first. Returns a ticket for `succeeded` and `overloaded`."""
+        if self._in_flight >= self.limit or self._waiting:
+            await self._queue(again)
+        else:
+            self._in_flight += 1
+        return self._era
+
+    async def _queue(self, again: bool) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if again else self._waiting.append)(place)
+        self._wake()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.release()
+            else:
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(place)
+            raise
+
+    def release(self) -> None:
+        self._in_flight -= 1
+        self._wake()
+
+    def succeeded(self, ticket: int) -> None:
+        """An answer came. Answers to requests older than the last decrease tell nothing about the limit now."""
+        if ticket == self._era and self._window < self.budget:
+            self._window = min(float(self.budget), self._window + self._step / self._window)
+            self._wake()
+
+    def overloaded(self, ticket: int) -> None:
+        """The endpoint was too busy."""
+        if ticket == self._era:
+            self._era += 1
+            self._window = max(float(self.floor), self._window * self._decrease)
+
+    def _wake(self) -> None:
+        """Hands free places to those waiting; the place is theirs from here on."""
+        while self._waiting and self._in_flight < self.limit:
+            place = self._waiting.popleft()
+            if not place.done():
+                self._in_flight += 1
+                place.set_result(None)

