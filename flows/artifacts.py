@@ -3,11 +3,11 @@
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from schemas.display import plain_line
 from tasks.planning.report import RunReport
+from tasks.storage.home import Home
 
 _log = logging.getLogger("parley.artifacts")
 _EVERY_S = 2.0
@@ -42,7 +42,7 @@ class ProgressArtifact:
             _log.warning("progress could not be shown in the Prefect UI: %s", error)
 
 
-def show_results(markdown: str, reports: Sequence[RunReport]) -> None:
+def show_results(home: Home, markdown: str, reports: Sequence[RunReport]) -> None:
     """The result table, and a link to each run's quality docs."""
     from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
@@ -51,7 +51,7 @@ def show_results(markdown: str, reports: Sequence[RunReport]) -> None:
         for report in reports:
             if report.docs_path:
                 create_link_artifact(
-                    Path(report.docs_path).absolute().as_uri(),
+                    (home.path / report.docs_path).as_uri(),
                     link_text=f"Quality checks: {plain_line(report.title)}",
                     key=f"parley-docs-{report.run_id}",
                 )

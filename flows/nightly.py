@@ -53,7 +53,7 @@ def nightly(
         run_ids = [report.run_id for report in reports if report.run_id]
         tonight.board.stage("night", "publish")
         publish_results(run_ids, home=str(tonight.home.path))
-        show_results(result_markdown(tonight.home, run_ids), reports)
+        show_results(tonight.home, result_markdown(tonight.home, run_ids), reports)
         failed = [report for report in reports if report.status == "failed"]
         if failed:
             raise ParleyError("; ".join(f"{report.title}: {report.reason}" for report in failed))

@@ -6,6 +6,7 @@ from sandbox.bubblewrap_backend import BubblewrapSandbox
 from sandbox.function_tests import LONGEST_DETAIL, FunctionVerdict, run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
+from tests.sandbox.programs import programs
 
 LIMITS = Limits(cpu_s=2, wall_s=20)
 STYLE_TEST = """\
@@ -49,7 +50,7 @@ def test_an_exception_in_the_code_names_its_line(bubblewrap: BubblewrapSandbox):
         ("def f(:", "SyntaxError"),
         ("def f():\n    '''open\n    return 1", "SyntaxError"),  # would swallow the tests, were they one text
         ("if True:", "IndentationError"),
-        ("x = 'a\0b'", "source code cannot contain null bytes"),
+        ("x = 'a\0b'", "cannot contain null bytes"),
         ("x = '\ud800'", "utf-8"),
     ],
 )
@@ -130,55 +131,10 @@ def test_details_are_bounded_harmless_and_equal_each_time(bubblewrap: Bubblewrap
     assert "0x..." in addresses[0]
 
 
-LEGITIMATE = {
-    "noise": "import sys\nprint('PASSED' * 50000)\nsys.stderr.write('x' * 300000)\ndef f(): return 1",
-    "end of file on stdin": "import sys\nassert sys.stdin.read() == ''\ndef f(): return 1",
-    "main guard": "def f(): return 1\nif __name__ == '__main__':\n    ran = True\n    print(f())",
-    "threads": (
-        "import threading\nfound = []\ndef f():\n    t = [threading.Thread(target=found.append, args=(1,)) for _ in range(4)]\n"
-        "    [x.start() for x in t]; [x.join() for x in t]\n    return len(found) // 4"
-    ),
-    "daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\ndef f(): return 1",
-    "python subprocess": (
-        "import subprocess, sys\ndef f(): return int(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout)"
-    ),
-    "process pool": (
-        "import multiprocessing\ndef one(x): return 1\ndef f():\n    with multiprocessing.Pool(2) as p: return max(p.map(one, range(4)))"
-    ),
-    "temporary files": "import tempfile\ndef f():\n    with tempfile.NamedTemporaryFile() as t: return t.write(b'1')",
-    "deep recursion": "def down(n): return 1 if n == 0 else down(n - 1)\ndef f(): return down(980)",
-    "numpy": "import numpy as np\ndef f(): return int(np.linalg.det(np.eye(3)))",
-    "exit in an uncalled function": "def stop(): exit()\ndef f(): return 1",
-    "dataclass and named tuple": (
-        "from dataclasses import dataclass\nfrom collections import namedtuple\nfrom typing import NamedTuple\nimport enum\n"
-        "@dataclass(order=True)\nclass A:\n    x: int = 1\nP = namedtuple('P', 'x')\nclass N(NamedTuple):\n    x: int\n"
-        "E = enum.Enum('E', 'a b')\ndef f(): return A(1).x if A(1) == A(1) and P(1) == P(1) else 0"
-    ),
-    "own equality": (
-        "class A:\n    def __init__(self, x): self.x = x\n    def __eq__(self, o): return isinstance(o, A) and self.x == o.x\n"
-        "def f(): return 1 if A(1) == A(1) else 0"
-    ),
-    "equality that presumes its own kind": (
-        "class A:\n    def __init__(self, x): self.x = x\n    def __eq__(self, o): return self.x == o.x\ndef f(): return int(A(1) == A(1))"
-    ),
-    "logging and tracebacks": (
-        "import logging, traceback\nlogging.basicConfig(level='INFO')\ndef f():\n    logging.info('x')\n"
-        "    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    return 1"
-    ),
-    "doctest": "import doctest\ndef f():\n    '''\n    >>> f()\n    1\n    '''\n    return 1\ndoctest.testmod()",
-    "a function named like a built-in": "def sum(x): return 1\ndef f(): return sum([])",
-    "own imports of judging modules": "import inspect, ast, pycodestyle\ndef f(): return 1 if inspect.isfunction(f) else 0",
-    "future annotations": "from __future__ import annotations\ndef f(x: Unknown = 1) -> Unknown: return x",
-    "carriage returns": "def f():\r\n    return 1\r\n",
-    "asyncio": "import asyncio\nasync def g(): return 1\ndef f(): return asyncio.run(g())",
-    "pickle": "import pickle\nclass A: pass\ndef f(): return 1 if isinstance(pickle.loads(pickle.dumps(A())), A) else 0",
-    "changes its directory": "import os, tempfile\ndef f():\n    os.chdir(tempfile.gettempdir())\n    return 1",
-    "exit handlers": "import atexit\natexit.register(print, 'bye')\ndef f(): return 1",
-    "replaces print": "import builtins\nbuiltins.print = lambda *a, **k: None\ndef f(): return 1",
-}
+HONEST = {**programs("honest.txt"), "carriage returns": "def f():\r\n    return 1\r\n"}
 
 
-@pytest.mark.parametrize("code", LEGITIMATE.values(), ids=LEGITIMATE.keys())
+@pytest.mark.parametrize("code", HONEST.values(), ids=HONEST.keys())
 def test_honest_programs_pass(bubblewrap: BubblewrapSandbox, code: str):
     found = verdict(bubblewrap, code)
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")

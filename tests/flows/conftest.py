@@ -1,0 +1,23 @@
+"""A home whose Prefect server stays up for a whole module: starting one for each test would be most of their time."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.prefect_server import start_server, stop_server
+
+
+@pytest.fixture(scope="module")
+def standing_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with a standing server; nothing of it runs on after the module."""
+    home = tmp_path_factory.mktemp("parley") / "home"
+    before = dict(os.environ)
+    start_server(home)
+    try:
+        yield home
+    finally:
+        stop_server(home, force=True)
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,164 @@
+"""The whole path through the command line, with controls and recordings on the bundled sample."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.flows.parley_command import SAMPLE, ask, parley
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+
+
+@pytest.fixture(scope="module")
+def home(standing_home: Path) -> Path:
+    """A home in which gold and empty were run on the sample."""
+    for model in ("control:gold", "control:empty"):
+        line = parley(standing_home, *SAMPLE, "--model", model, "--json").json()
+        assert (line["episodes"], line["owed"], line["published"]) == (8, 0, True)
+    return standing_home
+
+
+def test_gold_passes_everything_and_empty_nothing(home: Path) -> None:
+    rows = ask(home, "SELECT model, metric, mean, n, n_unscored FROM leaderboard")
+    found = {(r["model"], r["metric"]): (r["mean"], r["n_unscored"]) for r in rows}
+    assert found["control:gold", "instruction_accuracy"] == (1.0, 0)
+    assert found["control:gold", "conversation_accuracy_strict"] == (1.0, 0)
+    assert found["control:gold", "instruction_forgetting_ratio"] == (0.0, 0)
+    assert found["control:empty", "instruction_accuracy"] == (0.0, 0)
+    assert found["control:empty", "conversation_accuracy_fraction"] == (0.0, 0)
+    assert found["control:empty", "instruction_forgetting_ratio"] == (None, 0)
+
+
+def test_a_finished_run_is_not_done_again(home: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")}
+    line = parley(home, *SAMPLE, "--model", "control:gold", "--json", environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"}).json()
+    assert (line["model_calls"], line["owed"], line["published"]) == (0, 0, True)
+    assert {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")} == before
+
+
+def test_the_contracts_columns_are_there(home: Path) -> None:
+    ask(home, "SELECT run_id, benchmark, model, episode_id, problem_id, sample, turn, role, content, input_tokens FROM turns LIMIT 1")
+    ask(home, "SELECT output_tokens, latency_s, finish_reason FROM turns LIMIT 1")
+    verdicts = "run_id, benchmark, model, episode_id, problem_id, sample, turn, instruction_id, outcome, detail, duration_s"
+    assert ask(home, f"SELECT {verdicts} FROM test_verdicts LIMIT 1")
+    scores = "run_id, benchmark, model, episode_id, problem_id, sample, turn, metric, value, unscored_reason"
+    assert ask(home, f"SELECT {scores} FROM scores LIMIT 1")
+    turns = "run_id, benchmark, model, setting, level, axis, turn, ia, ca_strict, ca_fraction, ifr, n, n_unscored"
+    assert {row["axis"] for row in ask(home, f"SELECT {turns} FROM codeif_turns")} == {"turn", "strategy_slot"}
+    assert ask(home, "SELECT * FROM codeif_strategies")
+    assert ask(home, "SELECT * FROM costs")
+
+
+def test_verdicts_exist_for_each_instruction_so_far(home: Path) -> None:
+    rows = ask(
+        home,
+        "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND problem_id = 'function/1' GROUP BY turn ORDER BY 1",
+    )
+    assert [row["n"] for row in rows] == [1, 2, 3, 1]  # the last is Functionality Extension: its own tests only
+
+
+def test_a_transcript_shows_prompts_answers_and_verdicts(home: Path) -> None:
+    episode = parley(home, "list", "episodes", "--first").out.strip()
+    shown = parley(home, "show", episode[:16])
+    assert shown.code == 0
+    assert "turn 1 · user" in shown.out
+    assert "[passed] base" in shown.out or "[failed] base" in shown.out
+    missing = parley(home, "show", "zzzz")
+    assert missing.code == 2
+    assert "no episode 'zzzz'" in missing.err
+
+
+def test_an_exported_recording_runs_to_the_same_verdicts(home: Path, tmp_path: Path) -> None:
+    run = ask(home, "SELECT run_id FROM runs WHERE model = 'control:gold'")[0]["run_id"]
+    recording = tmp_path / "gold.jsonl.gz"
+    assert parley(home, "export", "recording", "--run", run[:10], "--out", recording).code == 0
+    again = parley(home, *SAMPLE, "--model", f"recorded:{recording}", "--json").json()
+    assert again["model"] == "recorded:gold"
+    assert again["run_id"] != run
+    sql = "SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{}' ORDER BY ALL"
+    assert ask(home, sql.format(again["run_id"])) == ask(home, sql.format(run))
+
+
+def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zero(home: Path, tmp_path: Path) -> None:
+    run = ask(home, "SELECT run_id FROM runs WHERE model = 'control:gold'")[0]["run_id"]
+    whole = tmp_path / "whole.jsonl"
+    parley(home, "export", "recording", "--run", run, "--out", whole)
+    lines = whole.read_text().splitlines()
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("\n".join(line for line in lines if not (json.loads(line)["problem_id"] == "function/1" and json.loads(line)["turn"] == 2)))
+    done = parley(home, *SAMPLE, "--model", f"recorded:{cut}")
+    assert done.code == 3
+    assert "1 of 8 episodes" in done.err
+    assert "max_fault_share" in done.err
+    assert ask(home, "SELECT count(*) n FROM leaderboard WHERE model = 'recorded:cut'") == [{"n": 0}]
+    assert ask(home, "SELECT status FROM runs WHERE model = 'recorded:cut'") == [{"status": "withheld"}]
+    published = parley(home, *SAMPLE, "--model", f"recorded:{cut}", "--max-fault-share", "1")
+    assert published.code == 0, published.err
+    row = ask(
+        home, "SELECT mean, n, n_unscored FROM leaderboard WHERE model = 'recorded:cut' AND metric = 'instruction_accuracy'"
+    )[0]
+    assert row["mean"] == 1.0
+    assert row["n_unscored"] == 3  # turns 2, 3 and 4 of that task
+    gold = ask(home, "SELECT n FROM leaderboard WHERE model = 'control:gold' AND metric = 'instruction_accuracy'")[0]
+    assert row["n"] + row["n_unscored"] == gold["n"]
+
+
+def test_a_run_can_be_grown(home: Path) -> None:
+    first = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--limit", "2", "--json").json()
+    assert first["episodes"] == 2
+    grown = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--json").json()
+    assert (grown["run_id"], grown["episodes"]) == (first["run_id"], 8)
+    smaller = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--limit", "1", "--json").json()
+    assert (smaller["episodes"], smaller["owed"]) == (8, 0)
+
+
+def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
+    line = parley(home, *SAMPLE, "--model", "control:empty", "--samples", "2", "--json").json()
+    assert line["episodes"] == 16
+    one = ask(home, "SELECT run_id FROM runs WHERE model = 'control:empty' AND samples = 1")[0]["run_id"]
+    shared = f"SELECT count(*) n FROM run_episodes a JOIN run_episodes b USING (episode_id) WHERE a.run_id = '{one}' AND b.run_id = '{line['run_id']}'"
+    assert ask(home, shared) == [{"n": 8}]
+    paid = f"SELECT count(DISTINCT episode_id) n FROM turns WHERE run_id = '{line['run_id']}'"
+    assert ask(home, paid) == [{"n": 16}]
+
+
+def test_why_rerun_names_the_field(home: Path) -> None:
+    runs = {r["model"]: r["run_id"] for r in ask(home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC")}
+    found = parley(home, "why-rerun", runs["control:gold"], runs["control:empty"], "--json").json()
+    assert "subject.name" in {d["field"] for d in found}
+
+
+def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "other"
+    line = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run", "--json", "--price", "1", "2").json()
+    assert (line["episodes"], line["owed"], line["calls"]) == (8, 8, 38)
+    assert line["usd"] > 0
+    assert not elsewhere.exists()
+    assert parley(home, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()["calls"] == 0
+
+
+def test_rebuilding_from_parquet_gives_the_same_warehouse(home: Path) -> None:
+    tables = [row["name"] for row in ask(home, "SHOW TABLES") if not row["name"].startswith("_")]
+
+    def contents() -> dict[str, list[str]]:
+        return {t: sorted(json.dumps(row, sort_keys=True) for row in ask(home, f"SELECT * FROM {t}")) for t in tables}
+
+    incremental = contents()
+    assert parley(home, "publish", "--rebuild", "--json").json()["runs_loaded"] > 0
+    assert contents() == incremental
+
+
+def test_quality_checks_and_docs_are_kept(home: Path) -> None:
+    tables = {r["table_name"] for r in ask(home, "SELECT DISTINCT table_name FROM quality_checks WHERE success")}
+    assert tables == {"dialogs", "problems", "episodes", "test_verdicts", "scores"}
+    docs = ask(home, "SELECT docs_path FROM runs WHERE model = 'control:gold' LIMIT 1")[0]["docs_path"]
+    page = (home / docs).read_text()
+    assert "test_verdicts.html" in page
+
+
+def test_an_unisolated_run_must_be_asked_for_and_every_table_says_so(home: Path) -> None:
+    done = parley(home, *SAMPLE, "--model", "control:gold", "--sandbox", "none", "--limit", "1")
+    assert done.code == 0, done.err
+    assert "NOT ISOLATED" in done.out
+    assert ask(home, "SELECT DISTINCT isolated FROM leaderboard WHERE sandbox = 'none'") == [{"isolated": False}]
