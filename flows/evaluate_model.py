@@ -1,27 +1,26 @@
 """Flow: one model on one setting of one benchmark, from raw rows to scores."""
 
-from datetime import UTC, datetime
-
+import pyarrow as pa
 from prefect import flow
 
 from flows.artifacts import ProgressArtifact
 from flows.preflight import preflight
+from flows.run_record import NOTHING_YET, Work, finish_run, now, record_run, remove_leftovers
 from flows.runtime import Night, night
-from schemas.content_id import canonical_json
 from schemas.episode import Episode
-from schemas.run import RunRecord, RunStatus
-from schemas.score import Score
-from tasks.check_quality import Checked, QualityGate
+from schemas.rows import from_arrow
+from schemas.verdict import TestVerdict
+from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.converse import Conversed, context_for, converse, write_members
 from tasks.execute import execute, expected_verdicts
-from tasks.planning.plan import RunPlan, parley_version, plan_run
-from tasks.planning.report import RunReport, Tally, tally, withheld_because
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.report import RunReport
 from tasks.planning.request import EvaluationRequest
-from tasks.score import read_verdicts, score
+from tasks.score import score, verdict_rows
 from tasks.shards import converse_shard, execute_shard
 from tasks.stage import stage
 from tasks.storage.home import find_home
-from tasks.storage.owed import read_episodes
+from tasks.storage.owed import episode_rows
 
 
 @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
@@ -38,33 +37,42 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
 
 
 def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
-    started, title, board = _now(), plan.request.title, tonight.board
     preflight(plan)
-    _remove_leftovers(plan)
-    _record(plan, tonight, started, "incomplete", Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0))
-    gate = QualityGate(plan, title)
+    begun = now()
+    remove_leftovers(plan)
+    record_run(plan, tonight.night_id, begun, "incomplete", NOTHING_YET)
+    gate, work = QualityGate(plan, plan.request.title), Work()
+    try:
+        _work(tonight, plan, gate, work)
+    except StoppedByCheck:
+        work.is_whole = False
+    tonight.board.stage(plan.request.title, "keep")
+    return finish_run(plan, tonight.night_id, begun, work, gate.finish())
 
+
+def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
+    title, board = plan.request.title, tonight.board
     board.stage(title, "stage")
     stage(plan, title)
     gate.dialogs()
     gate.problems()
 
-    conversed = _converse(tonight, plan, title)
-    episodes = _members(plan)
-    gate.episodes(episodes)
+    work.conversed = _converse(tonight, plan, title)
+    rows = _member_rows(plan)
+    gate.episodes(rows)
+    work.episodes = tuple(from_arrow(rows, Episode))
 
     context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores)
-    board.stage(title, execute_shard.STAGE, len(episodes))
-    progress = ProgressArtifact(f"{title}: execute", len(episodes))
-    executed = execute(plan, context, episodes, tonight.client(), title, lambda r: progress.advance(r.n_verdicts))
+    board.stage(title, execute_shard.STAGE, len(work.episodes))
+    progress = ProgressArtifact(f"{title}: execute", len(work.episodes))
+    work.executed = execute(plan, context, work.episodes, tonight.client(), title, lambda r: progress.advance(r.n_episodes))
     progress.done()
-    gate.test_verdicts(read_verdicts(plan), episodes, expected_verdicts(context, plan, episodes))
+    verdicts = verdict_rows(plan)
+    gate.test_verdicts(verdicts, work.episodes, expected_verdicts(context, plan, work.episodes))
 
     board.stage(title, "score")
-    scores = score(plan, episodes, title)
-    gate.scores(scores, episodes)
-    board.stage(title, "check quality")
-    return _finish(tonight, plan, started, conversed, executed.n_run, episodes, scores, gate.finish())
+    work.scores = score(plan, work.episodes, from_arrow(verdicts, TestVerdict), title)
+    gate.scores(work.scores, work.episodes)
 
 
 def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
@@ -81,92 +89,5 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
     return done
 
 
-def _members(plan: RunPlan) -> tuple[Episode, ...]:
-    found = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
-    return tuple(found[w.episode_id] for w in plan.members if w.episode_id in found)
-
-
-def _finish(
-    tonight: Night,
-    plan: RunPlan,
-    started: str,
-    conversed: Conversed,
-    programs_run: int,
-    episodes: tuple[Episode, ...],
-    scores: tuple[Score, ...],
-    checked: Checked,
-) -> RunReport:
-    counts = tally(len(plan.members), episodes, scores)
-    reason = withheld_because(counts, plan.request.max_fault_share, checked.failures)
-    if reason and conversed.error:
-        reason = f"{reason}. Last fault: {conversed.error}"
-    status: RunStatus = "withheld" if reason else "finished"
-    _record(plan, tonight, started, status, counts, conversed, reason, checked.docs_path)
-    return RunReport(
-        run_id=plan.run_id,
-        title=plan.request.title,
-        setting=plan.spec.full_setting,
-        model=plan.spec.subject.label,
-        status=status,
-        reason=reason,
-        episodes=len(episodes),
-        owed=conversed.n_owed,
-        model_calls=conversed.model_calls,
-        programs_run=programs_run,
-        n_infra=counts.n_infra,
-        n_unscored=counts.n_unscored,
-        n_truncated=counts.n_truncated,
-        docs_path=checked.docs_path,
-    )
-
-
-def _record(
-    plan: RunPlan,
-    tonight: Night,
-    started: str,
-    status: RunStatus,
-    counts: Tally,
-    conversed: Conversed | None = None,
-    reason: str | None = None,
-    docs_path: str | None = None,
-) -> None:
-    spec = plan.spec
-    row = RunRecord(
-        run_id=plan.run_id,
-        night_id=tonight.night_id,
-        benchmark=spec.benchmark,
-        model=spec.subject.label,
-        setting=spec.full_setting,
-        dataset_version=spec.dataset_version,
-        revision=spec.subject.revision,
-        spec_json=canonical_json(spec),
-        sandbox=spec.sandbox,
-        isolated=plan.isolated,
-        samples=spec.samples,
-        seed=spec.seed,
-        status=status,
-        withheld_reason=reason,
-        started_at=started,
-        finished_at=_now(),
-        n_episodes=counts.n_episodes,
-        n_owed=conversed.n_owed if conversed else len(plan.owed()),
-        n_infra=counts.n_infra,
-        n_unscored=counts.n_unscored,
-        n_truncated=counts.n_truncated,
-        model_calls=conversed.model_calls if conversed else 0,
-        docs_path=docs_path,
-        state_digest=plan.state_digest if status == "finished" else None,
-        parley_version=parley_version(),
-    )
-    for model in plan.model_records():
-        plan.lake.write_part("models", [model], "0", model=model.model)
-    plan.lake.write_part("runs", [row], "0", **plan.keys)
-
-
-def _remove_leftovers(plan: RunPlan) -> None:
-    for table in ("episodes", "test_verdicts", "scores", "run_episodes", "quality_checks", "runs"):
-        plan.lake.remove_leftovers(table, **plan.keys)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _member_rows(plan: RunPlan) -> pa.Table:
+    return episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])

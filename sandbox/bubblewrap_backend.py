@@ -63,7 +63,9 @@ class BubblewrapSandbox:
             SandboxUnavailable: says what to install or to allow.
         """
         with self.session(Limits()) as session:
-            done = session.run(("{python}", "-c", "print(6 * 7)"))
+            done = session.run(
+                ("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py")
+            )
         if done.exit_code != 0 or done.stdout.strip() != b"42":
             raise SandboxUnavailable(
                 f"bubblewrap: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "

@@ -10,6 +10,7 @@
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
     │   ├── ModelUnavailable      an endpoint that did not give an answer
     │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
+    ├── CorruptRows               rows of the lake that no version of Parley would have written
     ├── AnswerMissing             a recording holds no answer for this turn: an error of that episode
     └── PublicationWithheld       exit 3: results exist but a quality check stopped their publication
 
@@ -73,6 +74,10 @@ class ModelUnavailable(InfraError):
 
 
 class ServerUnavailable(InfraError):
+    pass
+
+
+class CorruptRows(ParleyError):
     pass
 
 

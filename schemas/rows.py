@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from schemas.errors import SchemaMismatch
+from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 
 M = TypeVar("M", bound=BaseModel)
@@ -86,9 +86,21 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
 
 
 def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
-    """Rows as models, validated."""
+    """Rows as models, validated.
+
+    Raises:
+        CorruptRows: a row that the model does not allow; names the row, the field and its value.
+    """
     kinds = {field.name: field.type for field in data.schema}
-    return [
-        model.model_validate({name: _structs_to_pairs(value, kinds[name]) for name, value in row.items()})
-        for row in data.to_pylist()
-    ]
+    rows: list[M] = []
+    for number, row in enumerate(data.to_pylist()):
+        try:
+            rows.append(model.model_validate({name: _structs_to_pairs(value, kinds[name]) for name, value in row.items()}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(step) for step in first["loc"])
+            raise CorruptRows(
+                f"{model.__name__} row {number}: {place} = {first['input']!r:.80}: {first['msg']}. The Parquet file was changed or"
+                " damaged since it was written: remove it and type the same command again, which makes it anew"
+            ) from error
+    return rows

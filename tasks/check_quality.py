@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
 from schemas.dialog import Role
 from schemas.episode import Episode
+from schemas.errors import ParleyError
 from schemas.rows import to_arrow
 from schemas.run import QualityCheck
 from tasks.planning.plan import RunPlan
@@ -24,8 +26,12 @@ class Checked:
     docs_path: str | None
 
 
+class StoppedByCheck(ParleyError):
+    """A blocking expectation failed on a table: nothing more is made from it."""
+
+
 class QualityGate:
-    """Checks a run's tables one after the other and keeps what they found.
+    """Checks a run's tables one after the other and keeps what they found. A blocking failure raises StoppedByCheck.
 
     Args:
         plan: the run.
@@ -45,14 +51,12 @@ class QualityGate:
         staged = self._plan.staged
         self._check("problems", staged.problems, n_input=staged.n_input, n_quarantined=len(staged.quarantined))
 
-    def episodes(self, episodes: Sequence[Episode]) -> None:
+    def episodes(self, episodes: pa.Table) -> None:
         plan = self._plan
         rounds = dialog_rounds(to_arrow("dialogs", plan.staged.dialogs)) if plan.benchmark.fixed_rounds else None
         self._check("episodes", episodes, wanted_episodes=frozenset(w.episode_id for w in plan.members), dialog_rounds=rounds)
 
-    def test_verdicts(
-        self, verdicts: Sequence[BaseModel], episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]
-    ) -> None:
+    def test_verdicts(self, verdicts: pa.Table, episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
         self._check(
             "test_verdicts",
             verdicts,
@@ -81,7 +85,7 @@ class QualityGate:
             for e in episodes
         }
 
-    def _check(self, table: str, rows: Sequence[BaseModel], **facts: object) -> None:
+    def _check(self, table: str, rows: Sequence[BaseModel] | pa.Table, **facts: object) -> None:
         plan = self._plan
         context = CheckContext(
             run_id=plan.run_id,
@@ -92,7 +96,11 @@ class QualityGate:
             fault_limit=plan.request.max_fault_share,
             **facts,  # type: ignore[arg-type]
         )
-        self._found += _check_quality(lambda: check_table(table, to_arrow(table, rows), context), table, self._title)
+        data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
+        found = _check_quality(lambda: check_table(table, data, context), table, self._title)
+        self._found += found
+        if blocking_failures(found):
+            raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
         """Keep the checks in the lake."""

@@ -16,7 +16,7 @@ from tasks.shards.fan_out import even_shards, fan_out
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.worker import close_run
 from tasks.storage.journal import read_journal, remove_journal
-from tasks.storage.owed import WantedEpisode, read_episodes, unfinished
+from tasks.storage.owed import WantedEpisode, episode_rows, read_episodes, unfinished
 
 MAX_ATTEMPTS = 3
 """Of an episode in one night, where faults of machine or service end it."""
@@ -85,7 +85,8 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...])
 
 def write_members(plan: RunPlan) -> None:
     """Say in the lake which episodes the run contains: those that exist, finished or infra."""
-    existing = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
+    found = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
+    existing = set(found["episode_id"].to_pylist())
     rows = [
         RunEpisode(
             run_id=plan.run_id,

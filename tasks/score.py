@@ -3,22 +3,22 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
-from schemas.rows import from_arrow
 from schemas.score import Score
 from schemas.verdict import TestVerdict
 from tasks.planning.plan import RunPlan
 
 
 @task(name="score", task_run_name="score {title}", cache_policy=NO_CACHE)
-def score(plan: RunPlan, episodes: Sequence[Episode], title: str) -> tuple[Score, ...]:
+def score(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], title: str) -> tuple[Score, ...]:
     """Every metric of every turn; what cannot be scored has a reason. Replaces the run's scores in the lake."""
     by_episode: dict[str, list[TestVerdict]] = defaultdict(list)
-    for verdict in read_verdicts(plan):
+    for verdict in verdicts:
         by_episode[verdict.episode_id].append(verdict)
     scores = tuple(
         row
@@ -37,6 +37,6 @@ def score(plan: RunPlan, episodes: Sequence[Episode], title: str) -> tuple[Score
     return scores
 
 
-def read_verdicts(plan: RunPlan) -> list[TestVerdict]:
+def verdict_rows(plan: RunPlan) -> pa.Table:
     """The run's verdicts as they lie in the lake."""
-    return from_arrow(plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys)), TestVerdict)
+    return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))

@@ -43,7 +43,8 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    identity: ModelIdentity
+    @property
+    def identity(self) -> ModelIdentity: ...
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request.

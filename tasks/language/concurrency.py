@@ -8,8 +8,8 @@ from collections import deque
 class AdaptiveLimit:
     """How many requests may be out at once. Belongs to one event loop.
 
-    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) halves the limit, at most once for
-    all requests that were out at that moment; answers raise it again by a thirty-second of the budget per round of answers.
+    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) halves the limit, once for all
+    requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of the budget.
     """
 
     def __init__(self, budget: int, *, floor: int = 1, decrease: float = 0.5) -> None:

@@ -39,10 +39,16 @@ class _Given:
     revision: str | None
     today: str
 
-    def only(self, *names: str) -> None:
-        for name in ("base_url", "key_env", "revision"):
-            if getattr(self, name) and name not in names:
+    def refuse_address(self) -> None:
+        """For models that are not reached over a network by the user's choice."""
+        for name in ("base_url", "key_env"):
+            if getattr(self, name):
                 raise ConfigError(f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out")
+
+    def refuse_other_revision(self, known: str) -> None:
+        """For models whose revision is known without being stated."""
+        if self.revision not in (None, known):
+            raise ConfigError(f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out")
 
     @property
     def unpinned(self) -> str:
@@ -111,9 +117,10 @@ def _address(url: str | None, text: str) -> str | None:
 def _embedded(rest: str, given: _Given) -> ModelChoice:
     if rest != "smollm2":
         raise UnknownName("embedded model", rest, ("smollm2",), f"Known forms: {', '.join(FORMS)}")
-    given.only()
+    given.refuse_address()
     weights = embedded_weights()
     engine = f"xllamacpp-{version('xllamacpp')}"
+    given.refuse_other_revision(engine)
     identity = ModelIdentity(provider=Provider.EMBEDDED, name=rest, revision=engine, weights_digest=_file_digest(weights))
     return ModelChoice(identity, ModelEndpoint())
 
@@ -143,7 +150,7 @@ def _file_digest(path: Path) -> str:
 
 
 def _vllm(rest: str, given: _Given) -> ModelChoice:
-    given.only("revision")
+    given.refuse_address()
     folder = Path(rest).expanduser()
     if folder.is_dir():
         identity = ModelIdentity(
@@ -180,7 +187,7 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _recorded(rest: str, given: _Given) -> ModelChoice:
-    given.only("revision")
+    given.refuse_address()
     path = Path(rest).expanduser()
     recording = load_recording(path)
     identity = ModelIdentity(
@@ -192,7 +199,8 @@ def _recorded(rest: str, given: _Given) -> ModelChoice:
 def _control(rest: str, given: _Given) -> ModelChoice:
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, ("control:gold", "control:empty"))
-    given.only()
+    given.refuse_address()
+    given.refuse_other_revision("1")
     return ModelChoice(ModelIdentity(provider=Provider.CONTROL, name=rest, revision="1"), ModelEndpoint())
 
 

@@ -133,7 +133,7 @@ class OpenAIModel:
         Every way of failing becomes a Fault here, so that no exception carries request or key any further.
         """
         import aiohttp
-        from openai import APIStatusError, APITimeoutError, OpenAIError
+        from openai import APIStatusError, OpenAIError
 
         try:
             async with asyncio.timeout(self._policy.timeout_s):
@@ -142,12 +142,12 @@ class OpenAIModel:
                 return await pool.client.post(path, body=body, cast_to=bytes)
         except APIStatusError as error:
             return read_fault(error.status_code, self.redacted(error.response.text), error.response.headers, body or {})
-        except (TimeoutError, APITimeoutError) as error:
-            if is_late(error):
-                return Fault("overload", f"no answer within {self._policy.timeout_s:g} s")
-            return Fault("transient", self.redacted(f"no connection, or one that broke off ({_cause(error)})"))
-        except (OpenAIError, aiohttp.ClientError, OSError) as error:
-            return Fault("transient", self.redacted(f"no connection, or one that broke off ({_cause(error)})"))
+        except (TimeoutError, OpenAIError, aiohttp.ClientError, OSError) as error:
+            causes = _causes(error)
+            if any(isinstance(cause, TimeoutError) for cause in causes):
+                return Fault("overload", f"no answer in time (limit {self._policy.timeout_s:g} s)")
+            said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
+            return Fault("transient", self.redacted(f"no connection, or one that broke off ({shortened(said)})"))
 
     def redacted(self, text: str) -> str:
         """The text without our key, should an endpoint send it back."""
@@ -187,12 +187,12 @@ def _tell(pool: EndpointPool, ticket: int, outcome: Answer | Fault) -> None:
         pool.limit.overloaded(ticket)
 
 
-def _cause(error: BaseException) -> str:
-    """The innermost reason: the SDK's own message is always `Connection error.`"""
-    innermost = error
-    while (inner := innermost.__cause__ or innermost.__context__) is not None:
-        innermost = inner
-    return shortened(f"{type(innermost).__name__}: {innermost}".removesuffix(": "))
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error and what it came from, innermost last: the SDK's own message is always `Connection error.`"""
+    causes = [error]
+    while (inner := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(inner)
+    return causes
 
 
 def _completion(answer: Answer, omit_reasoning: bool, latency_s: float, n_calls: int) -> Completion:

@@ -52,7 +52,7 @@ def fill(text: str, **values: str) -> str:
     unused = [name for name in values if name not in names]
     if missing or unused:
         raise ConfigError(
-            f"prompt {text[:40]!r}...: no value for {', '.join(missing) or 'none'}, no placeholder for {', '.join(unused) or 'none'};"
-            f" its placeholders are {', '.join(names) or 'none'}"
+            f"prompt {text[:40]!r}...: no value for {', '.join(missing) or '-'}; no placeholder for {', '.join(unused) or '-'};"
+            f" it has {', '.join(names) or '-'}"
         )
     return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)

@@ -1,4 +1,4 @@
-"""The chat-completions format on the wire: request bodies, answers and errors, as OpenAI, vLLM, llama.cpp and gateways write them.
+"""The chat-completions format: request bodies, answers and errors, as OpenAI, vLLM, llama.cpp and gateways write them.
 
 Plain dictionaries on purpose: typed requests and answers of the SDK cost more CPU than everything else in a turn together.
 """
@@ -26,7 +26,8 @@ _CONTEXT_LENGTH = re.compile(
 _CONTEXT_SIZE = re.compile(r"maximum context length (?:is|of) (\d+)", re.IGNORECASE)
 _CONTENT_FILTER = re.compile(r"\bcontent_filter\b|content_policy_violation|content management policy", re.IGNORECASE)
 _NO_SUCH_MODEL = re.compile(
-    r"model_not_found|(?:no such|unknown|invalid) model|model\b.{0,120}\b(?:not exist|not found|is not (?:a )?(?:valid|available))",
+    r"model_not_found|(?:no such|unknown|invalid) model"
+    r"|model\b.{0,120}\b(?:not exist|not found|is not (?:a )?(?:valid|available))",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_CREDIT = re.compile(r"insufficient_quota|insufficient (?:balance|credits)|billing_hard_limit", re.IGNORECASE)
@@ -54,7 +55,7 @@ class Fault:
     """Why a request gave no answer, and what may be done about it.
 
     `overload`: later, and fewer at once. `transient`: later. `token_limit_name`: again, with the other name of max_tokens.
-    `permanent`: never. `context_length` and `content_filter`: the endpoint judged the conversation, which is an answer of its kind.
+    `permanent`: never. `context_length`, `content_filter`: the endpoint judged the conversation, which is an answer of its kind.
     """
 
     kind: Literal["overload", "transient", "token_limit_name", "permanent", "context_length", "content_filter"]
@@ -208,7 +209,7 @@ def shortened(text: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the endpoint asks to wait (`Retry-After` as seconds or HTTP date, `retry-after-ms`); None where it does not say."""
+    """Seconds that the endpoint asks to wait (`Retry-After` as seconds or HTTP date, `retry-after-ms`); None if it says none."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -228,7 +229,7 @@ _DATE_OR_TAG = re.compile(r"(?:[-_:@/ ]|$)")
 
 
 def is_plausible_name(asked: str, served: str) -> bool:
-    """Whether the model that answered may be the one asked for: the same, a dated or tagged version of it, or its path's last part."""
+    """Whether the model that answered may be the one asked for: the same, dated or tagged, or the last part of its path."""
     wanted, found = asked.lower().strip("/"), served.lower().strip("/")
     names = {wanted, wanted.rsplit("/", 1)[-1]}
     names |= {name.rsplit(":", 1)[0] for name in names} | {name.removesuffix("-latest") for name in names}

@@ -93,6 +93,7 @@ class ExecuteShard:
 @dataclass(frozen=True)
 class ExecuteResult:
     part: str
+    n_episodes: int
     n_verdicts: int
     n_run: int
     n_infra: int
@@ -116,4 +117,5 @@ INFRA_SUFFIX = "-infra"
 
 
 def is_infra(verdict: TestVerdict) -> bool:
+    """Whether machine or service kept the verdict from being found."""
     return verdict.outcome.value == "infra"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.dialog import Dialog
@@ -39,20 +40,28 @@ def finished_ids(lake: Lake, benchmark: str, model: str) -> set[str]:
     return set(final["episode_id"].to_pylist())
 
 
-def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> dict[str, Episode]:
-    """The wanted episodes that exist, by id: of several attempts the final one, else the latest."""
+def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
+    """The wanted episodes that exist, as they lie in the lake, a row each: of several attempts the final one, else the latest."""
+    parts = lake.parts("episodes", benchmark=benchmark, model=model)
     ids = set(wanted)
-    best: dict[str, Episode] = {}
-    for part in lake.parts("episodes", benchmark=benchmark, model=model):
-        present = lake.read_arrow("episodes", [part], ["episode_id"])["episode_id"].to_pylist()
-        if ids.isdisjoint(present):
+    best: dict[str, tuple[bool, int, int]] = {}
+    pieces, offset = [], 0
+    for part in parts:
+        head = lake.read_arrow("episodes", [part], ["episode_id", "stop_reason", "attempt"]).to_pylist()
+        if ids.isdisjoint(row["episode_id"] for row in head):
             continue
-        for episode in from_arrow(lake.read_arrow("episodes", [part]), Episode):
-            if episode.episode_id in ids:
-                known = best.get(episode.episode_id)
-                if known is None or (episode.is_final, episode.attempt) > (known.is_final, known.attempt):
-                    best[episode.episode_id] = episode
-    return best
+        for at, row in enumerate(head, offset):
+            rank = (row["stop_reason"] != StopReason.INFRA.value, row["attempt"], -at)
+            if row["episode_id"] in ids and rank > best.get(row["episode_id"], (False, 0, 0)):
+                best[row["episode_id"]] = rank
+        pieces.append(part)
+        offset += len(head)
+    return lake.read_arrow("episodes", pieces).take(pa.array(sorted(-rank[2] for rank in best.values()), pa.int64()))
+
+
+def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> dict[str, Episode]:
+    """The wanted episodes that exist, by id."""
+    return {e.episode_id: e for e in from_arrow(episode_rows(lake, benchmark, model, wanted), Episode)}
 
 
 def unfinished(

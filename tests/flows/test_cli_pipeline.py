@@ -32,13 +32,18 @@ def test_gold_passes_everything_and_empty_nothing(home: Path) -> None:
 
 def test_a_finished_run_is_not_done_again(home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")}
-    line = parley(home, *SAMPLE, "--model", "control:gold", "--json", environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"}).json()
+    line = parley(
+        home, *SAMPLE, "--model", "control:gold", "--json", environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    ).json()
     assert (line["model_calls"], line["owed"], line["published"]) == (0, 0, True)
     assert {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")} == before
 
 
 def test_the_contracts_columns_are_there(home: Path) -> None:
-    ask(home, "SELECT run_id, benchmark, model, episode_id, problem_id, sample, turn, role, content, input_tokens FROM turns LIMIT 1")
+    ask(
+        home,
+        "SELECT run_id, benchmark, model, episode_id, problem_id, sample, turn, role, content, input_tokens FROM turns LIMIT 1",
+    )
     ask(home, "SELECT output_tokens, latency_s, finish_reason FROM turns LIMIT 1")
     verdicts = "run_id, benchmark, model, episode_id, problem_id, sample, turn, instruction_id, outcome, detail, duration_s"
     assert ask(home, f"SELECT {verdicts} FROM test_verdicts LIMIT 1")
@@ -86,7 +91,11 @@ def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zer
     parley(home, "export", "recording", "--run", run, "--out", whole)
     lines = whole.read_text().splitlines()
     cut = tmp_path / "cut.jsonl"
-    cut.write_text("\n".join(line for line in lines if not (json.loads(line)["problem_id"] == "function/1" and json.loads(line)["turn"] == 2)))
+    cut.write_text(
+        "\n".join(
+            line for line in lines if not (json.loads(line)["problem_id"] == "function/1" and json.loads(line)["turn"] == 2)
+        )
+    )
     done = parley(home, *SAMPLE, "--model", f"recorded:{cut}")
     assert done.code == 3
     assert "1 of 8 episodes" in done.err
@@ -124,7 +133,9 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
 
 
 def test_why_rerun_names_the_field(home: Path) -> None:
-    runs = {r["model"]: r["run_id"] for r in ask(home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC")}
+    runs = {
+        r["model"]: r["run_id"] for r in ask(home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC")
+    }
     found = parley(home, "why-rerun", runs["control:gold"], runs["control:empty"], "--json").json()
     assert "subject.name" in {d["field"] for d in found}
 

@@ -1,0 +1,107 @@
+"""The adaptive limit: additive up, multiplicative down, in order, nothing lost when a waiter is cancelled."""
+
+import asyncio
+
+import pytest
+
+from tasks.language.concurrency import AdaptiveLimit
+
+
+def test_an_overload_halves_the_limit_once_for_all_requests_that_were_out() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(16)
+        tickets = [await limit.acquire() for _ in range(16)]
+        assert (limit.limit, limit.in_flight) == (16, 16)
+        for ticket in tickets:
+            limit.overloaded(ticket)
+            limit.release()
+        assert (limit.limit, limit.in_flight) == (8, 0)
+        limit.overloaded(await limit.acquire())
+        assert limit.limit == 4
+
+    asyncio.run(scenario())
+
+
+def test_answers_raise_the_limit_back_to_the_budget_and_not_beyond() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(8)
+        limit.overloaded(await limit.acquire())
+        limit.release()
+        seen = []
+        for _ in range(40):
+            limit.succeeded(await limit.acquire())
+            limit.release()
+            seen.append(limit.limit)
+        assert seen[0] == 4
+        assert seen == sorted(seen)
+        assert seen.index(5) in (3, 4)  # about one limit's worth of answers for one step
+        assert seen[-1] == 8
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_to_a_request_from_before_the_decrease_raises_nothing() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(64)
+        old, newest = await limit.acquire(), await limit.acquire()
+        limit.overloaded(newest)
+        before = limit._window
+        limit.succeeded(old)
+        assert limit._window == before
+
+    asyncio.run(scenario())
+
+
+def test_never_below_its_floor() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(4)
+        for _ in range(10):
+            limit.overloaded(await limit.acquire())
+            limit.release()
+        assert limit.limit == 1
+
+    asyncio.run(scenario())
+
+
+def test_waiters_go_in_order_and_a_retry_goes_first() -> None:
+    async def scenario() -> list[str]:
+        limit, order = AdaptiveLimit(1), []
+        await limit.acquire()
+
+        async def wait(name: str, again: bool = False) -> None:
+            await limit.acquire(again=again)
+            order.append(name)
+            limit.release()
+
+        tasks = [asyncio.create_task(wait(name, name == "retry")) for name in ("first", "second", "retry")]
+        await asyncio.sleep(0)
+        limit.release()
+        await asyncio.gather(*tasks)
+        assert limit.in_flight == 0
+        return order
+
+    assert asyncio.run(scenario()) == ["retry", "first", "second"]
+
+
+def test_cancelled_waiters_lose_no_place() -> None:
+    async def scenario() -> int:
+        limit = AdaptiveLimit(1)
+        await limit.acquire()
+        waiting = [asyncio.create_task(limit.acquire()) for _ in range(4)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()  # still in the queue
+        limit.release()  # hands the place to the second ...
+        waiting[1].cancel()  # ... which is cancelled before it runs
+        await asyncio.sleep(0.01)
+        assert waiting[2].done()
+        limit.release()
+        await waiting[3]
+        return limit.in_flight
+
+    assert asyncio.run(scenario()) == 1
+
+
+@pytest.mark.parametrize("budget", [0, -1])
+def test_a_budget_below_one_is_refused(budget: int) -> None:
+    with pytest.raises(ValueError, match=f"budget {budget}"):
+        AdaptiveLimit(budget)

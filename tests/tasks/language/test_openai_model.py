@@ -1,0 +1,299 @@
+"""The model client against a server that misbehaves in every way it knows."""
+
+import asyncio
+import logging
+import pickle
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from schemas.errors import ConfigError, ModelUnavailable
+from schemas.run import ModelEndpoint
+from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.openai_model import CallPolicy, OpenAIModel
+from tests.fixtures.model_server import CONTEXT_LENGTH, Fault, ModelServer, Reply, default_answer, model_server
+from tests.tasks.language.requests import MOCK, QUICK, ask, model_on
+
+SENTINEL = "sk-SENTINEL-3f9a77"
+
+
+def complete(
+    server: ModelServer, request: ChatRequest | None = None, *, policy: CallPolicy = QUICK, name: str = "mock"
+) -> Completion:
+    async def scenario() -> Completion:
+        model = model_on(server, policy=policy, name=name)
+        try:
+            return await model.complete(request or ask())
+        finally:
+            await model.aclose()
+
+    return asyncio.run(scenario())
+
+
+def refused(script: Sequence[Reply], *, policy: CallPolicy = QUICK) -> tuple[ModelUnavailable, int]:
+    """The error that a script ends in, and how many requests were sent."""
+    with model_server(script) as server:
+        with pytest.raises(ModelUnavailable) as caught:
+            complete(server, policy=policy)
+        return caught.value, len(server.bodies)
+
+
+def test_an_answer_with_usage_latency_and_reason() -> None:
+    with model_server([Reply(delay_s=0.1)]) as server:
+        answer = complete(server, ask(max_tokens=20))
+        assert server.bodies[0]["max_tokens"] == 20
+        assert answer.content == default_answer(server.bodies[0]["messages"])
+    assert (answer.finish_reason, answer.served_model, answer.n_calls) == ("stop", "mock", 1)
+    assert answer.input_tokens
+    assert answer.output_tokens
+    assert answer.latency_s is not None
+    assert 0.1 <= answer.latency_s < 2
+
+
+FAULTS: tuple[Fault, ...] = ("reset", "truncated", "not_json", "not_http", "empty_choices")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_answer_is_asked_for_again(fault: Fault) -> None:
+    with model_server([Reply(fault=fault), Reply(fault=fault)]) as server:
+        answer = complete(server)
+        assert answer.content == default_answer(server.bodies[0]["messages"])
+        assert (answer.n_calls, len(server.bodies)) == (3, 3)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
+def test_a_busy_endpoint_is_asked_again(status: int) -> None:
+    with model_server([Reply(status=status)]) as server:
+        assert complete(server).n_calls == 2
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+def test_an_answer_that_does_not_come_in_time_is_asked_for_again(fault: Fault) -> None:
+    with model_server([Reply(fault=fault)]) as server:
+        answer = complete(server, policy=replace(QUICK, timeout_s=0.5))
+    assert answer.n_calls == 2
+    assert answer.latency_s is not None
+    assert answer.latency_s >= 0.5
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+def test_retry_after_is_honoured(as_date: bool) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=2)
+    wanted = format_datetime(moment, usegmt=True) if as_date else "1"
+    with model_server([Reply(status=429, headers=(("Retry-After", wanted),))]) as server:
+        started_s = time.monotonic()
+        answer = complete(server)
+        waited_s = time.monotonic() - started_s
+    assert answer.n_calls == 2
+    assert 0.9 <= waited_s < 4
+
+
+def test_a_very_long_retry_after_is_cut() -> None:
+    with model_server([Reply(status=429, headers=(("Retry-After", "86400"),))]) as server:
+        started_s = time.monotonic()
+        complete(server, policy=replace(QUICK, max_retry_after_s=0.1))
+    assert time.monotonic() - started_s < 3
+
+
+def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
+    error, n_requests = refused([Reply(status=503, message="overheated")] * 10)
+    assert n_requests == QUICK.max_tries
+    assert not error.permanent
+    assert all(part in str(error) for part in ("'mock'", "http://127.0.0.1", "HTTP 503", "overheated", "4 tries"))
+
+
+def test_it_gives_up_when_its_patience_ends() -> None:
+    _, n_requests = refused([Reply(status=503, delay_s=0.2)] * 10, policy=replace(QUICK, patience_s=0.3))
+    assert n_requests == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "remedy"),
+    [
+        (Reply(status=401), "key"),
+        (Reply(status=403), "key"),
+        (Reply(status=404), "base URL"),
+        (Reply(status=400, message="temperature does not support 0.0"), "sampling"),
+        (Reply(status=400, message="The model `mock` does not exist"), "name"),
+        (Reply(status=307, headers=(("Location", "http://127.0.0.1:9/elsewhere"),)), "message"),
+        (Reply(status=429, code="insufficient_quota"), "credit"),
+    ],
+)
+def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) -> None:
+    error, n_requests = refused([reply] * 5)
+    assert n_requests == 1
+    assert error.permanent
+    assert remedy in str(error)
+    assert f"HTTP {reply.status}" in str(error)
+
+
+def test_a_dead_endpoint_is_named() -> None:
+    async def scenario() -> None:
+        await OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={}).complete(ask())
+
+    with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*4 tries") as caught:
+        asyncio.run(scenario())
+    assert not caught.value.permanent
+
+
+def test_a_conversation_too_long_is_the_model_s_failure() -> None:
+    with model_server([CONTEXT_LENGTH]) as server:
+        answer = complete(server)
+    assert (answer.content, answer.finish_reason, answer.n_calls) == ("", "context_length", 1)
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_why_an_answer_ended_is_kept(reason: str) -> None:
+    with model_server([Reply(content="half", finish_reason=reason)]) as server:
+        answer = complete(server)
+    assert (answer.content, answer.finish_reason) == ("half", reason)
+
+
+def test_missing_usage_stays_unknown() -> None:
+    with model_server([Reply(usage=False)]) as server:
+        answer = complete(server)
+    assert (answer.input_tokens, answer.output_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(("omit", "content"), [(True, "x = 1"), (False, "<think>hm</think>\nx = 1")])
+def test_a_reasoning_block_is_left_out_where_sampling_says_so(omit: bool, content: str) -> None:
+    with model_server([Reply(content="<think>hm</think>\nx = 1")]) as server:
+        assert complete(server, ask(omit_reasoning=omit)).content == content
+
+
+def test_another_model_than_asked_for_is_refused_by_both_names() -> None:
+    error, n_requests = refused([Reply(model="impostor-7b")])
+    assert n_requests == 1
+    assert error.permanent
+    assert "'mock'" in str(error)
+    assert "'impostor-7b'" in str(error)
+
+
+def test_the_check_of_the_name_can_be_switched_off() -> None:
+    with model_server([Reply(model="impostor-7b")]) as server:
+        assert complete(server, policy=replace(QUICK, check_served_model=False)).served_model == "impostor-7b"
+
+
+def test_a_dated_version_of_the_model_is_accepted() -> None:
+    with model_server([Reply(model="mock-2026-05-13")]) as server:
+        assert complete(server).served_model == "mock-2026-05-13"
+
+
+def test_a_model_that_refuses_max_tokens_is_asked_by_the_newer_name_from_then_on() -> None:
+    refusal = Reply(status=400, message="Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+
+    async def scenario(server: ModelServer) -> list[int]:
+        model = model_on(server)
+        calls = [(await model.complete(ask(max_tokens=5))).n_calls for _ in range(2)]
+        await model.aclose()
+        return calls
+
+    with model_server([refusal]) as server:
+        assert asyncio.run(scenario(server)) == [2, 1]
+        assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 5, 5]
+
+
+def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
+    async def scenario(server: ModelServer, n_requests: int) -> int:
+        model = model_on(server, policy=replace(QUICK, concurrency=8, max_tries=6))
+        answers = await asyncio.gather(*(model.complete(ask(f"question {i}")) for i in range(n_requests)))
+        assert len({answer.content for answer in answers}) == n_requests
+        limit = model.pool().limit
+        assert limit.in_flight == 0
+        await model.aclose()
+        return limit.limit
+
+    with model_server(latency_s=0.02) as server:
+        assert asyncio.run(scenario(server, 40)) == 8
+        assert server.max_in_flight == 8
+    with model_server([Reply(status=429)] * 8, latency_s=0.05) as server:
+        assert 4 <= asyncio.run(scenario(server, 12)) < 8
+        assert len(server.bodies) == 20
+
+
+def test_models_on_one_endpoint_share_client_and_budget_until_the_last_is_closed() -> None:
+    async def scenario(server: ModelServer) -> None:
+        first, second = model_on(server), model_on(server)
+        await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in (first, second)))
+        assert first.pool() is second.pool()
+        client = first.pool().client
+        await first.aclose()
+        assert not client.is_closed()
+        await second.complete(ask("still open"))
+        await second.aclose()
+        assert client.is_closed()
+
+    with model_server(latency_s=0.05) as server:
+        asyncio.run(scenario(server))
+        assert server.max_in_flight == QUICK.concurrency
+
+
+def test_a_cancelled_call_gives_its_place_back() -> None:
+    async def scenario(server: ModelServer) -> None:
+        model = model_on(server, policy=replace(QUICK, concurrency=1, timeout_s=30))
+        hanging = asyncio.create_task(model.complete(ask()))
+        await asyncio.sleep(0.2)
+        hanging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hanging
+        assert (await asyncio.wait_for(model.complete(ask()), 5)).n_calls == 1
+        await model.aclose()
+
+    with model_server([Reply(fault="hang")]) as server:
+        asyncio.run(scenario(server))
+
+
+def test_openai_s_account_variables_go_to_no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "OPENAI_API_KEY": SENTINEL,
+        "OPENAI_ORG_ID": "org-SENTINEL",
+        "OPENAI_PROJECT_ID": "proj-SENTINEL",
+        "OPENAI_ADMIN_KEY": "admin-SENTINEL",
+        "OPENAI_CUSTOM_HEADERS": "X-Secret: SENTINEL",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with model_server() as server:
+        complete(server)
+        assert "SENTINEL" not in str(server.headers)
+        assert server.headers[0]["authorization"] == "Bearer none"
+
+
+def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    caplog.set_level(logging.DEBUG)
+    shown: list[str] = []
+
+    async def scenario(server: ModelServer) -> None:
+        model = model_on(server, key=SENTINEL)
+        await model.complete(ask())
+        server.script += [Reply(status=401), *[Reply(status=500)] * 4, *[Reply(fault="reset")] * 4, Reply(model=SENTINEL)]
+        for _ in range(4):
+            with pytest.raises(ModelUnavailable) as caught:
+                await model.complete(ask())
+            error = caught.value
+            assert error.__cause__ is None
+            assert error.__context__ is None
+            shown.extend((str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1")))
+        shown.extend((repr(model), repr(model.pool()), repr(model.pool().client)))
+        with pytest.raises(TypeError, match="holds a key") as refusal:
+            pickle.dumps(model)
+        shown.append(str(refusal.value))
+        await model.aclose()
+
+    with model_server(key=SENTINEL) as server:
+        asyncio.run(scenario(server))
+        assert all(headers["authorization"] == f"Bearer {SENTINEL}" for headers in server.headers)
+    assert any("[key]" in text for text in shown), "the server echoes the key, so redaction must have happened"
+    assert len(caplog.records) > 0
+    everything = "\n".join((*shown, caplog.text, *map(str, (record.args for record in caplog.records)), *capsys.readouterr()))
+    assert SENTINEL not in everything
+
+
+def test_opening_without_the_key_names_the_variable() -> None:
+    with pytest.raises(ConfigError, match="MY_KEY is not set"):
+        OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY"), environ={})
