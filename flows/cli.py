@@ -14,7 +14,7 @@ from flows.processes import sigterm_ends_cleanly
 from schemas.display import plain_text
 from schemas.errors import ParleyError
 
-TERMINATED = 143
+INTERRUPTED, TERMINATED = 130, 143
 
 app = typer.Typer(
     name="parley",
@@ -65,14 +65,16 @@ def _run() -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         _say_how_to_go_on()
-        return 130
+        return INTERRUPTED
     except SystemExit as ending:
-        if ending.code == TERMINATED:
+        if ending.code in (INTERRUPTED, TERMINATED):
             _say_how_to_go_on()
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if code == INTERRUPTED:
+        _say_how_to_go_on()
     return code if isinstance(code, int) else 0
 
 

