@@ -47,7 +47,10 @@ def import_recording(
     model: Annotated[str, typer.Option(help="The model's name in that folder.")],
     out: Annotated[Path, typer.Option(help="The recording to write: JSONL, or gzip by the name's ending .gz.")],
 ) -> None:
-    """Turn others' published answers into a recording, to be run as `--model recorded:FILE`."""
+    """Turn others' published answers into a recording, to be run as `--model recorded:FILE`.
+
+    The raw data that they were made with is staged as well, where it lies beside them.
+    """
     from tasks.language.recorded_model import write_recording
 
     from tasks.benchmarks import registry
@@ -57,6 +60,10 @@ def import_recording(
         raise UsageError(f"benchmark {benchmark!r} has no published runs that could be imported")
     n_lines = write_recording(out, found.import_recording(folder, model))
     print(f"{out}: {n_lines} answers of {model}")
+    beside = found.recorded_data(folder) if found.recorded_data else None
+    if beside is not None:
+        data, dataset_version = beside
+        stage(benchmark, data, dataset_version)
 
 
 def export(

@@ -1,21 +1,30 @@
-"""The one Prefect cache policy: what goes into a task, and the version of what it does. Nothing else changes a result.
+"""How Prefect treats our tasks: the one cache policy, and what is worth another try.
 
-Prefect's own default also holds the flow run's id, which is new each night, and its task-source policy sees only the wrapper. The
-store and the journal stay the truth; this only saves a stage's look at them. Give tasks values that JSON can hold (strings,
-numbers, tuples; paths as strings): a set has another order, and so another key, in each process.
+The lake and the journal say what is done, and every task asks them first. Prefect's own cache could only repeat their answer, or
+contradict it after files were removed (a hit does not look for them): it is off. See DECISIONS.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING
+from prefect.cache_policies import NO_CACHE
 
-if TYPE_CHECKING:
-    from prefect.cache_policies import CachePolicy
+from schemas.errors import InfraError, ParleyError
+
+THE_STORE_DECIDES = NO_CACHE
+RETRIES = 2
+RETRY_DELAY_S = 5
 
 
-def inputs_and_versions(*versions: str | int) -> CachePolicy:
-    """A key made of the task's name, its inputs, and what its code and formats are versioned by."""
-    from prefect.cache_policies import INPUTS, CacheKeyFnPolicy
+def is_worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
+    """Whether a failed task may succeed when run again: faults of machine or service, not wrong requests or failed checks."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, InfraError) or not isinstance(error, ParleyError)
 
-    stamp = "/".join(map(str, versions))
-    return INPUTS + CacheKeyFnPolicy(cache_key_fn=lambda context, inputs: f"{context.task.name}/{stamp}")
+
+OPTIONS: dict[str, Any] = {
+    "cache_policy": THE_STORE_DECIDES,
+    "retries": RETRIES,
+    "retry_delay_seconds": RETRY_DELAY_S,
+    "retry_condition_fn": is_worth_retrying,
+}
+"""Of every task of ours."""

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from pydantic import BaseModel
 
 from schemas.dialog import Role
@@ -14,6 +13,7 @@ from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.rows import to_arrow
 from schemas.run import QualityCheck
+from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, dialog_rounds, index_path, problem_digests
 
@@ -109,6 +109,6 @@ class QualityGate:
         return Checked(tuple(blocking_failures(self._found)), index_path(plan.home.docs, plan.run_id))
 
 
-@task(name="check quality", task_run_name="check {table} · {title}", cache_policy=NO_CACHE)
+@task(name="check quality", task_run_name="check {table} · {title}", **OPTIONS)
 def _check_quality(check: Callable[[], list[QualityCheck]], table: str, title: str) -> list[QualityCheck]:
     return check()

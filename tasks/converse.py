@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import ParleyError
 from schemas.run import RunEpisode
+from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.shards.converse_shard import converse_shard
 from tasks.shards.fan_out import even_shards, fan_out
@@ -34,7 +34,7 @@ class Conversed:
     error: str | None = None
 
 
-@task(name="converse", task_run_name="converse {title}", cache_policy=NO_CACHE)
+@task(name="converse", task_run_name="converse {title}", **OPTIONS)
 def converse(
     plan: RunPlan, context: RunContext, client: Any, title: str, on_result: Callable[[ConverseResult], None] = lambda _: None
 ) -> Conversed:

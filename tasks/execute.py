@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.verdict import Outcome
+from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.shards.execute_shard import execute_shard, test_runs, verdict_id_of, with_known
 from tasks.shards.fan_out import even_shards, fan_out
@@ -32,7 +32,7 @@ class Executed:
     error: str | None = None
 
 
-@task(name="execute", task_run_name="execute {title}", cache_policy=NO_CACHE)
+@task(name="execute", task_run_name="execute {title}", **OPTIONS)
 def execute(
     plan: RunPlan,
     context: RunContext,

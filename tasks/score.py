@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.score import Score
 from schemas.verdict import TestVerdict
+from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 
 
-@task(name="score", task_run_name="score {title}", cache_policy=NO_CACHE)
+@task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], title: str) -> tuple[Score, ...]:
     """Every metric of every turn; what cannot be scored has a reason. Replaces the run's scores in the lake."""
     by_episode: dict[str, list[TestVerdict]] = defaultdict(list)

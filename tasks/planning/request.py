@@ -1,5 +1,6 @@
 """What a person or a configuration asks for: one model on one setting of one benchmark."""
 
+from pathlib import PurePath
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -73,7 +74,9 @@ class EvaluationRequest(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.benchmark.name} · {self.model.spec}"
+        provider, _, rest = self.model.spec.partition(":")
+        shown = f"{provider}:{PurePath(rest).name}" if provider == "recorded" else self.model.spec
+        return f"{self.benchmark.name} · {shown}"
 
     @model_validator(mode="after")
     def _no_key_in_spec(self) -> Self:

@@ -6,7 +6,7 @@ from schemas.problem import Problem
 from schemas.run import Limits
 from tasks.benchmarks.codeif.cast import HISTORY, PROMPTS, STATIC, cast
 from tasks.benchmarks.codeif.programs import ANSWER_CLEANUP, UPSTREAM_V0, test_runs
-from tasks.benchmarks.codeif.recording import import_recording
+from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.scoring import METRICS, score
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES
@@ -63,6 +63,7 @@ BENCHMARK = Benchmark(
     gold_answer=gold_answer,
     marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
     import_recording=import_recording,
+    recorded_data=recorded_data,
     per_round_metrics=(instruction_accuracy.name,),
     implications=(
         (conversation_accuracy_strict.name, 1.0, conversation_accuracy_fraction.name, 1.0),

@@ -112,3 +112,9 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
             except ValidationError as invalid:
                 first = invalid.errors()[0]
                 raise SourceUnreadable(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def recorded_data(experiments: Path) -> tuple[Path, str] | None:
+    """The first release's task files, where the folder lies in its repository: what published runs were made with."""
+    repository = experiments.absolute().parent.parent
+    return (repository, "v0") if (repository / "v0" / "function").is_dir() else None
