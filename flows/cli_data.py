@@ -51,9 +51,8 @@ def import_recording(
 
     The raw data that they were made with is staged as well, where it lies beside them.
     """
-    from tasks.language.recorded_model import write_recording
-
     from tasks.benchmarks import registry
+    from tasks.language.recorded_model import write_recording
 
     found = registry.load(benchmark)
     if found.import_recording is None:

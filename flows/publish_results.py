@@ -20,4 +20,5 @@ def publish_results(run_ids: Sequence[str] | None = None, home: str | None = Non
 
 
 def published_count(reports: Sequence[RunReport]) -> int:
+    """How many runs were published."""
     return sum(report.is_published for report in reports)

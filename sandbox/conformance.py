@@ -36,6 +36,7 @@ class Case:
 
 
 def run(sandbox: Sandbox, program: str, *, stdin: bytes = b"", limits: Limits = LIMITS) -> Completed:
+    """Run one Python program in a session of its own."""
     with sandbox.session(limits) as session:
         return session.run(("{python}", "-c", program), stdin=stdin)
 

@@ -100,7 +100,7 @@ def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
             first = error.errors()[0]
             place = ".".join(str(step) for step in first["loc"])
             raise CorruptRows(
-                f"{model.__name__} row {number}: {place} = {first['input']!r:.80}: {first['msg']}. The Parquet file was changed or"
-                " damaged since it was written: remove it and type the same command again, which makes it anew"
+                f"{model.__name__} row {number}: {place} = {first['input']!r:.80}: {first['msg']}. The Parquet file was changed"
+                " or damaged since it was written: remove it and type the same command again, which makes it anew"
             ) from error
     return rows

@@ -32,6 +32,7 @@ class Tampering(Exception):
 
 
 def read_exactly(descriptor: int, size: int) -> bytes:
+    """`size` bytes from a descriptor. Raises EOFError where it ends before."""
     data = b""
     while len(data) < size:
         piece = os.read(descriptor, min(size - len(data), 1 << 20))
@@ -42,15 +43,18 @@ def read_exactly(descriptor: int, size: int) -> bytes:
 
 
 def read_field(descriptor: int) -> bytes:
+    """One field: eight bytes of length, then its bytes."""
     return read_exactly(descriptor, int.from_bytes(read_exactly(descriptor, 8), "big"))
 
 
 def write_all(descriptor: int, data: bytes, write: Callable[[int, bytes], int] = os.write) -> None:
+    """Write all of it, however many calls that takes."""
     while data:
         data = data[write(descriptor, data) :]
 
 
 def as_field(data: bytes) -> bytes:
+    """A field as `read_field` reads it."""
     return len(data).to_bytes(8, "big") + data
 
 
@@ -105,10 +109,12 @@ class Judges:
 
 
 def put_first(before: list[Any], now: list[Any]) -> None:
+    """Put what a list held before in front again, keeping what was added."""
     now[:] = before + [item for item in now if item not in before]
 
 
 def all_classes() -> list[type]:
+    """Every class of the process, by walking down from object."""
     found: list[type] = []
     unseen: list[type] = [object]
     ids: set[int] = set()
@@ -122,6 +128,8 @@ def all_classes() -> list[type]:
 
 
 def claims_equality(cls: type, equal: Callable[[object, object], object]) -> bool:
+    """Whether instances of a class say that they equal an object that nobody has ever seen."""
+
     class Stranger:
         pass
 
@@ -209,6 +217,7 @@ def verify_source(path: str, code: bytes) -> None:
 
 
 def described(error: BaseException, path: str, tests: bytes) -> bytes:
+    """An exception as the verdict's detail: the candidate's and the tests' own lines only."""
     if isinstance(error, Tampering):
         return f"tampering: {error}".encode()
     try:

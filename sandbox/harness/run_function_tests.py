@@ -31,6 +31,7 @@ _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 
 
 def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process."""
     # `_ctypes` alone: importing ctypes would cost each run a third of an interpreter's start.
     function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
     if _ctypes.call_function(function, (option, value, 0, 0, 0)) != 0:
@@ -79,6 +80,7 @@ class Conversation:
 
 
 def supervise(program: int, answers: int, questions: int, report: int, key: bytes) -> None:
+    """The trusted half: hand over code, then tests, and report how it ended under this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, folders, code, tests = (read_field(0) for _ in range(5))
     talk = Conversation(answers, tests, key)
@@ -116,6 +118,7 @@ def listen(program: int, questions: int, talk: Conversation) -> None:
 
 
 def judge(code: int, used_s: float, cpu_s: float, talk: Conversation) -> tuple[str, str]:
+    """Outcome and detail, from exit status, CPU time and what was said in between."""
     if code == -24 or (code == -9 and used_s >= cpu_s):
         return "timeout", f"used up its {cpu_s:g} s of CPU time"
     if talk.failure:
@@ -145,6 +148,7 @@ def leftover() -> bool:
 
 
 def main() -> None:
+    """Split into the judged program and its supervisor."""
     report = int(os.environ.pop("PARLEY_REPORT_FD"))
     prctl(_PR_SET_DUMPABLE, 0)
     prctl(_PR_SET_CHILD_SUBREAPER, 1)

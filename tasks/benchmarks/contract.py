@@ -118,7 +118,7 @@ class Benchmark:
     import_recording: Callable[[Path, str], Iterator[RecordedAnswer]] | None = None
     """(folder of others' published runs, model name) -> answers."""
     recorded_data: Callable[[Path], tuple[Path, str] | None] | None = None
-    """(folder of others' published runs) -> the raw data they were made with and its dataset version, where it lies beside them."""
+    """(folder of others' published runs) -> the raw data they were made with and its version, where it lies beside them."""
     fixed_rounds: bool = True
     """Whether the dialog alone decides how many rounds an episode has."""
     metric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])

@@ -64,6 +64,7 @@ _server: Any = None
 
 
 def main() -> None:
+    """Serve the model until the parent ends."""
     parser = argparse.ArgumentParser(prog="python -m tasks.language.embedded_server", description=__doc__)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")

@@ -66,6 +66,7 @@ def _is_healthy(port: int) -> bool:
 
 
 def main() -> None:
+    """Serve the model until the parent ends."""
     parser = argparse.ArgumentParser(prog="python -m tasks.language.vllm_server", description=__doc__)
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one, and vLLM with it")
     arguments, server_arguments = parser.parse_known_args()

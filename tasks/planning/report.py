@@ -71,6 +71,6 @@ def withheld_because(counts: Tally, max_fault_share: float, failures: Sequence[Q
     if counts.n_faulty > max_fault_share * counts.n_episodes:
         return (
             f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra),"
-            f" more than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise the limit"
+            f" more than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise it"
         )
     return None

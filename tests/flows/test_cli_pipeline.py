@@ -58,7 +58,8 @@ def test_the_contracts_columns_are_there(home: Path) -> None:
 def test_verdicts_exist_for_each_instruction_so_far(home: Path) -> None:
     rows = ask(
         home,
-        "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND problem_id = 'function/1' GROUP BY turn ORDER BY 1",
+        "SELECT turn, count(*) n FROM test_verdicts WHERE model = 'control:gold' AND problem_id = 'function/1'"
+        " GROUP BY turn ORDER BY 1",
     )
     assert [row["n"] for row in rows] == [1, 2, 3, 1]  # the last is Functionality Extension: its own tests only
 
@@ -126,7 +127,10 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     line = parley(home, *SAMPLE, "--model", "control:empty", "--samples", "2", "--json").json()
     assert line["episodes"] == 16
     one = ask(home, "SELECT run_id FROM runs WHERE model = 'control:empty' AND samples = 1")[0]["run_id"]
-    shared = f"SELECT count(*) n FROM run_episodes a JOIN run_episodes b USING (episode_id) WHERE a.run_id = '{one}' AND b.run_id = '{line['run_id']}'"
+    shared = (
+        "SELECT count(*) n FROM run_episodes a JOIN run_episodes b USING (episode_id)"
+        f" WHERE a.run_id = '{one}' AND b.run_id = '{line['run_id']}'"
+    )
     assert ask(home, shared) == [{"n": 8}]
     paid = f"SELECT count(DISTINCT episode_id) n FROM turns WHERE run_id = '{line['run_id']}'"
     assert ask(home, paid) == [{"n": 16}]

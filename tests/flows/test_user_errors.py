@@ -17,7 +17,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
     ("arguments", "code", "said"),
     [
         ((*RUN, "--model", "gpt-5"), 2, ["'gpt-5'", "openai:MODEL", "control:gold"]),
-        (("run", "codeifs.static", "--model", "control:gold"), 2, ["unknown benchmark 'codeifs'", "codeif", "parley list benchmarks"]),
+        (("run", "codeifs.static", "--model", "control:gold"), 2, ["'codeifs'", "known: codeif", "parley list benchmarks"]),
         (("run", "codeif.dynamik", "--model", "control:gold"), 2, ["'codeif.dynamik'", "codeif.static"]),
         ((*RUN, "--model", "control:gold"), 2, ["'current'", "--data DIR", "parley stage codeif"]),
         ((*RUN, "--model", "control:gold", "--data", "no/such/dir"), 2, ["no/such/dir"]),
@@ -38,7 +38,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         (("run",), 2, ["BENCHMARK"]),
     ],
 )
-def test_a_mistake_gets_one_message_and_starts_nothing(home: Path, arguments: tuple[str, ...], code: int, said: list[str]) -> None:
+def test_a_mistake_gets_one_message(home: Path, arguments: tuple[str, ...], code: int, said: list[str]) -> None:
     done = parley(home, *arguments)
     assert done.code == code, done.err
     for part in said:
