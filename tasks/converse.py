@@ -1,5 +1,6 @@
 """Prefect task: play the owed episodes of a run on Dask workers."""
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -47,7 +48,8 @@ def converse(
                 break
             if attempt:
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
-            results, lost = fan_out(client, converse_shard, _shards(plan, context, owed), on_result)
+            this_try = replace(context, invocation=f"{context.invocation}-{attempt}")
+            results, lost = fan_out(client, converse_shard, _shards(plan, this_try, owed), on_result)
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
     finally:
@@ -116,6 +118,7 @@ def context_for(plan: RunPlan, *, workers: int, cores: int, base_url: str | None
     return replace(
         RunContext(
             home=str(plan.home.path),
+            invocation=secrets.token_hex(8),
             spec=plan.spec,
             subject=subject,
             simulator=plan.simulator,

@@ -1,6 +1,7 @@
 """A shard of episodes, played in a worker process."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from schemas.content_id import content_id
@@ -14,6 +15,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.worker import Worker, this_worker
 from tasks.storage.home import Home
+from tasks.storage.journal import take_shard
 from tasks.storage.parquet_store import Lake
 
 STAGE = "converse"
@@ -28,11 +30,14 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     """Play a shard's episodes at once and write them as one Parquet part.
 
     Raises:
+        ShardTaken: it was begun before, by a worker that died; Dask gave it to this one, which does not know what was said since.
         OSError: journal or part could not be written; finished turns stay in the journal.
         Exception: a fault of Parley's own code, with all other episodes of the shard written first.
     """
     worker = this_worker()
     worker.start_reporting()
+    folder = Home.at(shard.context.home).journal(shard.context.spec.run_id)
+    take_shard(folder, f"{shard.context.invocation}-{_name((job.episode_id, job.attempt) for job in shard.episodes)}")
     played = worker.run(_play_all(worker, shard))
     episodes = [episode for episode in played if isinstance(episode, Episode)]
     result = _write(shard, episodes)
@@ -113,7 +118,7 @@ def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Ep
 
 def _write(shard: ConverseShard, episodes: list[Episode]) -> ConverseResult:
     spec = shard.context.spec
-    name = content_id([(e.episode_id, e.attempt) for e in episodes])
+    name = _name((e.episode_id, e.attempt) for e in episodes)
     if episodes:
         lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
         lake.write_part("episodes", episodes, name, benchmark=spec.benchmark, model=spec.subject.label, run_id=spec.run_id)
@@ -127,3 +132,7 @@ def _write(shard: ConverseShard, episodes: list[Episode]) -> ConverseResult:
         model_calls=sum(step.n_calls for e in episodes for step in e.steps[carried[e.episode_id] :]),
         error=faults[0] if faults else None,
     )
+
+
+def _name(episodes: Iterable[tuple[str, int]]) -> str:
+    return content_id(list(episodes))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from schemas.errors import ServerUnavailable
+from tasks.storage.journal import ShardTaken
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -40,7 +41,7 @@ def fan_out(
         for future in as_completed(list(futures), loop=client.loop):
             try:
                 result = future.result()
-            except KilledWorker:
+            except (KilledWorker, ShardTaken):
                 lost.append(Lost(futures[future]))
                 continue
             results.append(result)

@@ -15,11 +15,13 @@ class RunContext:
 
     Attributes:
         home: path of the Parley home, the same for driver and workers.
+        invocation: names the driver's invocation and try, so that a shard is played once in each.
         in_flight: model requests that one worker process may have under way for this run.
         programs: programs that one worker process may run at the same time.
     """
 
     home: str
+    invocation: str
     spec: RunSpec
     subject: ModelEndpoint
     simulator: ModelEndpoint | None

@@ -14,6 +14,9 @@ from pathlib import Path
 import orjson
 
 from schemas.episode import Step
+from schemas.errors import ParleyError
+
+_TAKEN = ".taken"
 
 
 class JournalWriter:
@@ -116,9 +119,27 @@ def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(kept)
 
 
+class ShardTaken(ParleyError):
+    """A shard was begun before in this invocation."""
+
+
+def take_shard(folder: Path, name: str) -> None:
+    """Begin a shard, once. Dask gives a dead worker's shards to another worker as they were first sent: without the messages that
+    were journaled since, which would be asked for again. The driver makes new shards of what is owed instead.
+
+    Raises:
+        ShardTaken: the shard of that name has been begun.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(folder / f"{name}{_TAKEN}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        raise ShardTaken(f"shard {name} was begun by another worker process") from None
+
+
 def remove_journal(folder: Path) -> None:
     """Remove a run's segments: all that they hold is Parquet now."""
     if folder.is_dir():
-        for segment in folder.glob("*.jsonl"):
-            segment.unlink(missing_ok=True)
+        for path in (*folder.glob("*.jsonl"), *folder.glob(f"*{_TAKEN}")):
+            path.unlink(missing_ok=True)
         folder.rmdir()

@@ -76,6 +76,18 @@ def test_kill_9_of_the_driver_costs_at_most_the_calls_in_flight(home: Path) -> N
         assert again["model_calls"] == 0
 
 
+def test_a_worker_process_that_dies_costs_at_most_its_calls_in_flight(home: Path) -> None:
+    with model_server(latency_s=0.3, max_seconds=240) as server:
+        with started(home, server) as process:
+            wait_until(lambda: server.answered >= 8, 90, "the eighth answer")
+            workers = [p for p in family(process) if "spawn_main" in " ".join(p.cmdline()) and p.memory_info().rss > 60e6]
+            max(workers, key=lambda p: p.memory_info().rss).kill()
+            out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+        assert "finished, 8 episodes" in out
+        assert_whole_and_unrepeated(home, server, 8)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_with_what_to_type_next(home: Path, number: signal.Signals, code: int) -> None:
     with model_server(latency_s=0.3, max_seconds=240) as server:
