@@ -13,6 +13,7 @@ from schemas.verdict import TestVerdict
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.converse import Conversed, context_for, converse, write_members
 from tasks.execute import execute, expected_verdicts
+from tasks.planning.finished import finished_report
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -32,6 +33,8 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
     """
     with night(find_home(home), request.workers) as tonight:
         plan = plan_run(request, tonight.home)
+        if plan.is_finished():
+            return finished_report(plan)
         with plan.home.run_lock(plan.run_id):
             return _evaluate(tonight, plan)
 

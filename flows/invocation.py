@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flows.preflight import preflight
 from flows.progress import Board
 from schemas.errors import ParleyError
+from tasks.planning.finished import finished_report
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -41,26 +42,9 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     run_ids = tuple(plan.run_id for plan in plans)
     if unpublished(home, run_ids):
         publish_to_warehouse(home, run_ids)
-    reports, night_id = [], ""
-    for plan in plans:
-        record = plan.record()
-        assert record is not None
-        night_id = record.night_id
-        reports.append(
-            RunReport(
-                run_id=plan.run_id,
-                title=plan.request.title,
-                setting=record.setting,
-                model=record.model,
-                status=record.status,
-                episodes=record.n_episodes,
-                n_infra=record.n_infra,
-                n_unscored=record.n_unscored,
-                n_truncated=record.n_truncated,
-                docs_path=record.docs_path,
-            )
-        )
-    return NightOutcome(night_id, tuple(reports))
+    records = [plan.record() for plan in plans]
+    night_id = max(record.night_id for record in records if record is not None)
+    return NightOutcome(night_id, tuple(finished_report(plan) for plan in plans))
 
 
 def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -> NightOutcome:

@@ -56,6 +56,7 @@ def join_pool(url: str, key: str | None, *, concurrency: int, connect_s: float, 
 
 
 def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine, where no proxy has any business."""
     """Whether a URL leads to this machine itself."""
     host = urlsplit(url).hostname or ""
     try:

@@ -113,6 +113,7 @@ def take_stdout() -> int:
 
 
 def report_ready(report: int, base_url: str) -> None:
+    """Tell the parent, through the descriptor that `take_stdout` kept, where we serve."""
     """Tell the parent that the server answers, and where."""
     os.write(report, f"{base_url}\n".encode())
     os.close(report)

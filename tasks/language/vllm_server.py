@@ -66,6 +66,7 @@ def _is_healthy(port: int) -> bool:
 
 
 def main() -> None:
+    """The process that watches over vLLM's."""
     """Serve the model until the parent ends."""
     parser = argparse.ArgumentParser(prog="python -m tasks.language.vllm_server", description=__doc__)
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one, and vLLM with it")

@@ -188,6 +188,7 @@ _REMEDIES = {
 
 def is_no_such_model(text: str) -> bool:
     """Whether an error says that the endpoint does not serve the model."""
+    """Whether an error says that the endpoint does not serve the model."""
     return bool(_NO_SUCH_MODEL.search(text))
 
 

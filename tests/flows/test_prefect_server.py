@@ -24,6 +24,8 @@ import dataclasses, json, sys
 from pathlib import Path
 from flows.prefect_server import prefect_server
 from flows.processes import sigterm_ends_cleanly
+
+pytestmark = pytest.mark.slow
 with sigterm_ends_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
     print(json.dumps(dataclasses.asdict(server)), flush=True)
     sys.stdin.read()

@@ -8,6 +8,8 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 from tests.sandbox.programs import programs
 
+pytestmark = pytest.mark.slow
+
 LIMITS = Limits(cpu_s=1, wall_s=20)
 SHORT = Limits(cpu_s=1, wall_s=4)
 TESTS = ("assert f(1) == 4711", "assert f(2) == 4712")

@@ -75,6 +75,8 @@ def test_a_killed_parent_takes_its_sandboxes_with_it(bubblewrap: BubblewrapSandb
 from pathlib import Path
 from sandbox.registry import load
 from schemas.run import Limits
+
+pytestmark = pytest.mark.slow
 sandbox = load("bubblewrap", slot_directory=Path({str(tmp_path)!r}), slots=1)
 with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
     session.run(("{{python}}", "-c", "import os, time; os.fork(); os.setsid(); time.sleep(60)", {mark!r}))

@@ -190,6 +190,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_checks_are_imported_lazily_and_say_nothing_to_anybody(tmp_path: Path):
     run = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, str(tmp_path / "docs")],

@@ -98,6 +98,8 @@ PUBLISHER = """
 import sys
 from pathlib import Path
 from warehouse.publish import publish
+
+pytestmark = pytest.mark.slow
 print(publish(Path(sys.argv[1]), marts=[Path(a) for a in sys.argv[2:]]).n_runs_published)
 """
 

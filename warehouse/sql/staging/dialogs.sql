@@ -8,4 +8,4 @@ select
     labels,
     row_digest
 from incoming
-qualify row_number() over (partition by benchmark, dataset_version, dialog_id, row_digest order by problem_id) = 1
+qualify row_number() over (partition by benchmark, dataset_version, dialog_id, row_digest order by problem_id, part) = 1

@@ -15,5 +15,5 @@ select
 from incoming
 qualify row_number() over (
     partition by benchmark, dataset_version, problem_id, row_digest
-    order by source_file, source_line
+    order by source_file, source_line, part
 ) = 1

@@ -33,6 +33,7 @@ def gold(staged: Staged, turns: tuple[int, ...] = ()) -> tuple[Judged, ...]:
 
 
 @pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.slow
 def test_gold_passes_every_test_of_the_sample() -> None:
     judged = gold(with_all_instructions(sample()))
     failed = [(v.problem_id, v.turn, v.instruction_id, v.outcome) for j in judged for v in j.verdicts if v.outcome != "passed"]
@@ -43,6 +44,7 @@ def test_gold_passes_every_test_of_the_sample() -> None:
 
 
 @pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.slow
 def test_an_empty_answer_fails_every_test_of_the_sample() -> None:
     judged = judge(with_all_instructions(sample()), lambda _, d: [""] * len(d.instruction_ids), {})
     assert {v.outcome for j in judged for v in j.verdicts} == {Outcome.FAILED}
