@@ -88,7 +88,8 @@ class Night:
         else:
             from tasks.language.vllm_server import vllm_server
 
-            with vllm_server(plan.spec.subject.name, self.home.logs) as base_url:
+            weights = plan.subject.path or plan.spec.subject.name
+            with vllm_server(weights, self.home.logs, revision=plan.request.model.revision) as base_url:
                 yield base_url
 
     def close(self) -> None:

@@ -19,13 +19,13 @@ from flows.processes import is_alive, looks_secret, start_mark, without_secrets
 from schemas.errors import ServerUnavailable, UsageError
 from tests.flows.drivers import driver, wait_until_gone
 
+pytestmark = pytest.mark.slow
+
 USER = """
 import dataclasses, json, sys
 from pathlib import Path
 from flows.prefect_server import prefect_server
 from flows.processes import sigterm_ends_cleanly
-
-pytestmark = pytest.mark.slow
 with sigterm_ends_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
     print(json.dumps(dataclasses.asdict(server)), flush=True)
     sys.stdin.read()

@@ -19,14 +19,14 @@ from flows.task_runner import dask_cluster, warm
 from schemas.errors import ConfigError, ServerUnavailable
 from tests.flows.drivers import driver, family, living, wait_until_gone
 
+pytestmark = pytest.mark.slow
+
 BUSY = """
 import json, os, sys, time
 from pathlib import Path
 from flows.prefect_server import starting_prefect_server
 from flows.processes import sigterm_ends_cleanly
 from flows.task_runner import dask_cluster
-
-pytestmark = pytest.mark.slow
 home = Path(sys.argv[1])
 try:
     with sigterm_ends_cleanly(), starting_prefect_server(home) as pending:

@@ -20,6 +20,8 @@ from sandbox.unisolated_backend import UnisolatedSandbox
 from schemas.run import Limits
 from schemas.verdict import Outcome
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIMITS = Limits(cpu_s=1, wall_s=10)
 
@@ -75,8 +77,6 @@ def test_a_killed_parent_takes_its_sandboxes_with_it(bubblewrap: BubblewrapSandb
 from pathlib import Path
 from sandbox.registry import load
 from schemas.run import Limits
-
-pytestmark = pytest.mark.slow
 sandbox = load("bubblewrap", slot_directory=Path({str(tmp_path)!r}), slots=1)
 with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
     session.run(("{{python}}", "-c", "import os, time; os.fork(); os.setsid(); time.sleep(60)", {mark!r}))

@@ -16,6 +16,8 @@ from tests.warehouse.small_lake import SmallLake
 from warehouse.connect import query, warehouse_path
 from warehouse.publish import publish
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 
@@ -98,8 +100,6 @@ PUBLISHER = """
 import sys
 from pathlib import Path
 from warehouse.publish import publish
-
-pytestmark = pytest.mark.slow
 print(publish(Path(sys.argv[1]), marts=[Path(a) for a in sys.argv[2:]]).n_runs_published)
 """
 
