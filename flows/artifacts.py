@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.display import plain_line
+from schemas.display import markdown_cell
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
 
@@ -35,7 +35,7 @@ class ProgressArtifact:
         self._shown_at = time.monotonic()
         try:
             if self._id is None:
-                self._id = create_progress_artifact(percent, description=plain_line(self._description))
+                self._id = create_progress_artifact(percent, description=markdown_cell(self._description))
             else:
                 update_progress_artifact(self._id, percent)
         except Exception as error:  # noqa: BLE001  (showing is not the work: the cause is logged and the run goes on)
@@ -52,7 +52,7 @@ def show_results(home: Home, markdown: str, reports: Sequence[RunReport]) -> Non
             if report.docs_path:
                 create_link_artifact(
                     (home.path / report.docs_path).as_uri(),
-                    link_text=f"Quality checks: {plain_line(report.title)}",
+                    link_text=f"Quality checks: {markdown_cell(report.title)}",
                     key=f"parley-docs-{report.run_id}",
                 )
     except Exception as error:  # noqa: BLE001  (as above)

@@ -6,6 +6,7 @@ import sys
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from typer._click.exceptions import ClickException
 
 from flows import cli_data, cli_read, cli_run, cli_upkeep
@@ -13,6 +14,7 @@ from flows.packages import verify_packages
 from flows.processes import sigterm_ends_cleanly
 from schemas.display import plain_text
 from schemas.errors import ParleyError
+from tasks.planning.request import explain
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -63,6 +65,15 @@ def _run() -> int:
     except ClickException as error:
         error.show()
         return 2
+    except ValidationError as error:
+        _say(f"parley: {explain(error)}")
+        return 2
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        _say(f"parley: {error}. Is there room, and may you read and write there?")
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         _say_how_to_go_on()
         return INTERRUPTED
@@ -70,9 +81,6 @@ def _run() -> int:
         if ending.code in (INTERRUPTED, TERMINATED):
             _say_how_to_go_on()
         raise
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if code == INTERRUPTED:
         _say_how_to_go_on()
     return code if isinstance(code, int) else 0

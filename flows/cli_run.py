@@ -10,6 +10,7 @@ import typer
 
 from flows.key_values import parse_options
 from flows.progress import board_for_terminal
+from schemas.display import plain_line
 from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home, find_home
@@ -66,6 +67,7 @@ def run(
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.")
     ] = None,
     max_fault_share: Annotated[float, typer.Option(min=0, max=1, help="Withhold a run with more faulty episodes.")] = 0.01,
+    fsync: Annotated[bool, typer.Option("--fsync", help="Flush each write to the disk: safe against loss of power.")] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with this run; refused if the options describe another.")
     ] = None,
@@ -104,6 +106,7 @@ def run(
         concurrency=concurrency,
         workers=workers,
         max_fault_share=max_fault_share,
+        fsync=fsync,
         resume=resume,
     )
     _finish(find_home(), [request], json_output, dry_run=dry_run)
@@ -146,12 +149,14 @@ def _finish(
 
 
 def exit_code(reports: Sequence[RunReport]) -> int:
-    """0 done, 1 a run failed, 3 a run is withheld. Failed runs and withheld ones are said on stderr."""
+    """0 done, 1 or 2 a run failed, 3 a run is withheld. Failed runs and withheld ones are said on stderr."""
     for report in reports:
         if report.status != "finished":
-            print(f"parley: {report.title}: {report.status}: {report.reason}", file=sys.stderr)
-    codes = {1 if r.status == "failed" else 3 if r.status == "withheld" else 0 for r in reports}
-    return 1 if 1 in codes else max(codes, default=0)
+            print(f"parley: {plain_line(f'{report.title}: {report.status}: {report.reason}', 2000)}", file=sys.stderr)
+    failed = [report.exit_code for report in reports if report.status == "failed"]
+    if failed:
+        return min(failed)
+    return 3 if any(report.status == "withheld" for report in reports) else 0
 
 
 def _json_line(report: RunReport, night_id: str, home: Home) -> dict[str, object]:

@@ -5,7 +5,7 @@ from prefect import flow
 
 from flows.artifacts import ProgressArtifact
 from flows.preflight import preflight
-from flows.run_record import NOTHING_YET, Work, finish_run, now, record_run, remove_leftovers
+from flows.run_record import NOTHING_YET, Work, finish_run, record_run, remove_leftovers
 from flows.runtime import Night, night
 from schemas.episode import Episode
 from schemas.rows import from_arrow
@@ -20,6 +20,7 @@ from tasks.planning.request import EvaluationRequest
 from tasks.score import score, verdict_rows
 from tasks.shards import converse_shard, execute_shard
 from tasks.stage import stage
+from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home
 from tasks.storage.owed import episode_rows
 
@@ -41,7 +42,7 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
 
 def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
     preflight(plan)
-    begun = now()
+    begun = utc_now()
     remove_leftovers(plan)
     record_run(plan, tonight.night_id, begun, "incomplete", NOTHING_YET)
     gate, work = QualityGate(plan, plan.request.title), Work()

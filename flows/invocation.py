@@ -9,9 +9,10 @@ from flows.preflight import preflight
 from flows.progress import Board
 from schemas.errors import ParleyError
 from tasks.planning.finished import finished_report
+from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport
-from tasks.planning.request import EvaluationRequest
+from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.home import Home
 
 
@@ -39,11 +40,11 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     from tasks.storage.publishing import publish_to_warehouse, unpublished
 
-    run_ids = tuple(plan.run_id for plan in plans)
-    if unpublished(home, run_ids):
-        publish_to_warehouse(home, run_ids)
-    records = [plan.record() for plan in plans]
-    night_id = max(record.night_id for record in records if record is not None)
+    new_prices = [keep_models(plan) for plan in plans]
+    records = [record for plan in plans if (record := plan.record()) is not None]
+    if any(new_prices) or unpublished(home, records):
+        publish_to_warehouse(home, [record.run_id for record in records])
+    night_id = max(record.night_id for record in records)
     return NightOutcome(night_id, tuple(finished_report(plan) for plan in plans))
 
 
@@ -52,8 +53,8 @@ def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
 
     board.stage("night", "start Prefect server and workers")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    with starting_prefect_server(home.path) as pending:
-        from flows.nightly import key_names, nightly
+    with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
+        from flows.nightly import nightly
         from flows.runtime import night
 
         with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:

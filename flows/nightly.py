@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from pathlib import Path
 
 from prefect import flow
@@ -14,17 +14,30 @@ from flows.packages import verify_packages
 from flows.publish_results import publish_results, published_count
 from flows.result_table import result_markdown
 from flows.runtime import Night, night
+from flows.stage_benchmarks import stage_benchmarks
 from schemas.errors import ParleyError
 from schemas.run import NightRecord
 from tasks.planning.report import RunReport
-from tasks.planning.request import EvaluationRequest
+from tasks.planning.request import EvaluationRequest, key_names
+from tasks.storage.clock import utc_now
 from tasks.storage.home import Home, find_home
 from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
 
 
-@flow(name="nightly", flow_run_name="nightly", validate_parameters=False)
+def _night_name() -> str:
+    """What the night runs: its one evaluation, or how many."""
+    from prefect.runtime import flow_run
+
+    asked = flow_run.parameters.get("requests")
+    if not asked:
+        return f"night · {flow_run.parameters.get('config')}"
+    titles = [EvaluationRequest.model_validate(request).title for request in asked]
+    return f"night · {titles[0]}" if len(titles) == 1 else f"night · {len(titles)} runs"
+
+
+@flow(name="nightly", flow_run_name=_night_name, validate_parameters=False)
 def nightly(
     config: str = "nightly.yaml", requests: Sequence[EvaluationRequest] | None = None, home: str | None = None
 ) -> list[RunReport]:
@@ -46,7 +59,8 @@ def nightly(
         requests, home = settings.requests(Path(config).absolute().parent), home or settings.home
     requests = [EvaluationRequest.model_validate(request) for request in requests]
     with night(find_home(home), max(r.workers for r in requests), secret_names=key_names(requests)) as tonight:
-        started = datetime.now(UTC)
+        started = utc_now()
+        _stage_given_data(requests, tonight.home)
         reports = [_evaluate(tonight, request) for request in requests]
         tonight.reports = reports
         record_night(tonight.home, tonight.night_id, started, reports)
@@ -58,6 +72,16 @@ def nightly(
         if failed:
             raise ParleyError("; ".join(f"{report.title}: {report.reason}" for report in failed))
         return reports
+
+
+def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
+    """Stage each raw dataset of the night once. One that cannot be staged fails its own runs, with the same message."""
+    given = {
+        (r.benchmark.name.partition(".")[0], r.benchmark.data, r.benchmark.dataset_version) for r in requests if r.benchmark.data
+    }
+    for benchmark, data, version in sorted(given, key=str):
+        with suppress(ParleyError):
+            stage_benchmarks(benchmark, str(data), version, home=str(home.path))
 
 
 def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
@@ -75,18 +99,12 @@ def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
         )
 
 
-def key_names(requests: Sequence[EvaluationRequest]) -> tuple[str, ...]:
-    """Names of the variables that hold keys: the only ones of their kind that workers are given."""
-    models = [m for r in requests for m in (r.model, r.simulator, r.judge) if m is not None]
-    return tuple(sorted({m.key_env for m in models if m.key_env} | {"OPENAI_API_KEY"}))
-
-
-def record_night(home: Home, night_id: str, started: datetime, reports: Sequence[RunReport]) -> None:
+def record_night(home: Home, night_id: str, started: str, reports: Sequence[RunReport]) -> None:
     """Keep in the lake which runs the night listed."""
     row = NightRecord(
         night_id=night_id,
-        started_at=started.isoformat(timespec="milliseconds"),
-        finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started_at=started,
+        finished_at=utc_now(),
         run_ids=tuple(report.run_id for report in reports if report.run_id),
         n_published=published_count(reports),
         n_withheld=sum(report.status == "withheld" for report in reports),

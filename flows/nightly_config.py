@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from schemas.base import Frozen
 from schemas.display import plain_line
 from schemas.errors import ConfigError
-from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
 
 
 class NightlyConfig(Frozen):
@@ -24,6 +24,8 @@ class NightlyConfig(Frozen):
     """Dask worker processes."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
     """A run with a larger share of episodes with infra faults or unscored turns is withheld."""
+    fsync: bool = False
+    """Flush each write to the disk: safe against loss of power, slower."""
     simulator: ModelRequest | None = None
     judge: ModelRequest | None = None
     models: tuple[ModelRequest, ...] = Field(min_length=1)
@@ -45,6 +47,7 @@ class NightlyConfig(Frozen):
                 concurrency=self.concurrency,
                 workers=self.workers,
                 max_fault_share=self.max_fault_share,
+                fsync=self.fsync,
             )
             for benchmark in self.benchmarks
             for model in self.models
@@ -78,16 +81,3 @@ def read_config(path: Path) -> NightlyConfig:
         return NightlyConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
-
-
-def explain(error: ValidationError) -> str:
-    """A validation error in one line: each field with its value and what it takes."""
-    parts = []
-    for problem in error.errors():
-        place = ".".join(str(step) for step in problem["loc"]) or "the whole"
-        known = ""
-        if problem["type"] == "extra_forbidden":
-            known = "; no such field"
-        shown = plain_line(repr(problem["input"]), 60) if problem["type"] != "missing" else "missing"
-        parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
-    return "; ".join(parts)

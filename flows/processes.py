@@ -1,27 +1,18 @@
 """Processes that Parley starts: who they are, what they may see of the environment, how they end."""
 
 import os
-import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+from schemas.secret_names import looks_secret as looks_secret
+from schemas.secret_names import without_secrets as without_secrets
+
 POLL_S = 0.05
-
-
-def looks_secret(name: str) -> bool:
-    """Whether an environment variable of that name is likely to hold a key. Prefect's own settings are not asked for."""
-    return not name.startswith("PREFECT_") and SECRET_NAME.search(name) is not None
-
-
-def without_secrets(environ: Mapping[str, str], *, keep: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> dict[str, str]:
-    """The environment less what looks like a key and less `drop`; the names in `keep` stay."""
-    return {name: value for name, value in environ.items() if name in keep or not (name in drop or looks_secret(name))}
 
 
 def start_mark(pid: int) -> str | None:

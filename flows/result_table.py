@@ -110,7 +110,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
     for at, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[at], (int, float)) or row[at] is None for row in rows)
-        table.add_column(column, overflow="fold", justify="right" if numeric else "left")
+        table.add_column(Text(plain_line(column)), overflow="fold", justify="right" if numeric else "left")
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
     console.print(table)

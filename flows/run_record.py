@@ -1,7 +1,6 @@
 """How a run stands: what an invocation did, kept as its record in the lake and told as its report."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from schemas.content_id import canonical_json
 from schemas.episode import Episode
@@ -10,8 +9,10 @@ from schemas.score import Score
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed
+from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan, parley_version
 from tasks.planning.report import RunReport, Tally, tally, withheld_because
+from tasks.storage.clock import utc_now
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)
 
@@ -28,11 +29,6 @@ class Work:
     """False where a quality check stopped it."""
 
 
-def now() -> str:
-    """UTC, ISO 8601, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 def remove_leftovers(plan: RunPlan) -> None:
     """Remove the unfinished files of killed writers. The caller holds the run."""
     for table in ("episodes", "test_verdicts", "scores", "run_episodes", "quality_checks", "runs"):
@@ -44,9 +40,11 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     counts = tally(len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores)
     reason = withheld_because(counts, plan.request.max_fault_share, checked.failures)
     fault = work.conversed.error or work.executed.error
-    if reason and fault and not checked.failures:
+    if reason and fault:
         reason = f"{reason}. The last fault: {fault}"
     status: RunStatus = "withheld" if reason else "finished"
+    if not work.is_whole:
+        work.conversed.n_owed = len(plan.owed())
     record_run(plan, night_id, begun, status, counts, work.conversed, reason, checked.docs_path)
     return RunReport(
         run_id=plan.run_id,
@@ -94,7 +92,7 @@ def record_run(
         status=status,
         withheld_reason=reason,
         started_at=begun,
-        finished_at=now(),
+        finished_at=utc_now(),
         n_episodes=counts.n_episodes,
         n_owed=conversed.n_owed if conversed else len(plan.owed()),
         n_infra=counts.n_infra,
@@ -105,6 +103,5 @@ def record_run(
         state_digest=plan.state_digest if status == "finished" else None,
         parley_version=parley_version(),
     )
-    for model in plan.model_records():
-        plan.lake.write_part("models", [model], "0", model=model.model)
+    keep_models(plan)
     plan.lake.write_part("runs", [row], "0", **plan.keys)

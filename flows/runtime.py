@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from flows.preflight import SERVED_HERE
 from flows.progress import Board
-from schemas.errors import ConfigError
 from schemas.run import Provider
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
 
-DASK_VARIABLE = "PARLEY_DASK_ADDRESS"
 THREADS_PER_WORKER = 32
 """Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
 
@@ -66,20 +64,11 @@ class Night:
 
     @contextmanager
     def model_server(self, plan: RunPlan) -> Iterator[str | None]:
-        """A local server for a model that needs one: its address while it runs, or None for all others.
-
-        Raises:
-            ConfigError: the model's server is on this machine's loopback and the workers are elsewhere.
-        """
+        """A local server for a model that needs one: its address while it runs, or None for all others."""
         provider = plan.spec.subject.provider
-        if provider not in (Provider.EMBEDDED, Provider.VLLM):
+        if provider not in SERVED_HERE:
             yield None
             return
-        if os.environ.get(DASK_VARIABLE):
-            raise ConfigError(
-                f"model {plan.spec.subject.label} is served on this machine's loopback, but {DASK_VARIABLE} sends work elsewhere."
-                f" Unset {DASK_VARIABLE}, or serve the model yourself and give its address: openai:MODEL@BASE_URL"
-            )
         if provider is Provider.EMBEDDED:
             from tasks.language.embedded_server import embedded_server
 
@@ -114,8 +103,3 @@ def night(home: Home, workers: int, board: Board | None = None, secret_names: tu
     finally:
         _current.reset(token)
         opened.close()
-
-
-def absolute(path: str | None) -> str | None:
-    """A user's path as seen from anywhere."""
-    return None if path is None else str(Path(path).expanduser().absolute())

@@ -11,8 +11,7 @@
     │   ├── ModelUnavailable      an endpoint that did not give an answer
     │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
     ├── CorruptRows               rows of the lake that no version of Parley would have written
-    ├── AnswerMissing             a recording holds no answer for this turn: an error of that episode
-    └── PublicationWithheld       exit 3: results exist but a quality check stopped their publication
+    └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
 
 A message names the value, the place and the remedy. `str(error)` is what the command line prints.
 """
@@ -66,11 +65,13 @@ class ModelUnavailable(InfraError):
     """An endpoint gave no usable answer after all retries.
 
     `permanent` is true where asking again cannot help (wrong key, unknown model, no such path).
+    `n_calls` is the number of requests that were sent for it, 0 and up: the endpoint may have charged for them.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
+    def __init__(self, message: str, *, permanent: bool = False, n_calls: int = 0) -> None:
         super().__init__(message)
         self.permanent = permanent
+        self.n_calls = n_calls
 
 
 class ServerUnavailable(InfraError):
@@ -83,7 +84,3 @@ class CorruptRows(ParleyError):
 
 class AnswerMissing(ParleyError):
     pass
-
-
-class PublicationWithheld(ParleyError):
-    exit_code = 3

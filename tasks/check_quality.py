@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pyarrow as pa
 from prefect import task
@@ -15,6 +14,7 @@ from schemas.rows import to_arrow
 from schemas.run import QualityCheck
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
+from tasks.storage.clock import utc_now
 from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, dialog_rounds, index_path, problem_digests
 
 
@@ -91,7 +91,7 @@ class QualityGate:
             run_id=plan.run_id,
             benchmark=plan.spec.benchmark,
             model=plan.spec.subject.label,
-            checked_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            checked_at=utc_now(),
             docs_dir=plan.home.docs,
             fault_limit=plan.request.max_fault_share,
             **facts,  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 from prefect import task
 
-from schemas.errors import ParleyError
+from schemas.errors import ServerUnavailable
 from schemas.run import RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
@@ -49,17 +49,22 @@ def converse(
             if attempt:
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
             this_try = replace(context, invocation=f"{context.invocation}-{attempt}")
-            results, lost = fan_out(client, converse_shard, _shards(plan, this_try, owed), on_result)
+            results, lost = fan_out(
+                client, converse_shard, _shards(plan, this_try, owed), on_result, at_once=context.shards_at_once
+            )
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+            if any(result.permanent for result in results):
+                break
     finally:
         client.run(close_run, plan.run_id)
     done.n_owed = len(plan.owed())
     if not done.n_owed:
         done.error = None
     write_members(plan)
-    if done.n_owed == 0:
-        remove_journal(plan.home.journal(plan.run_id))
+    journal = plan.home.journal(plan.run_id)
+    if not read_journal(journal, plan.unfinished_ids()):
+        remove_journal(journal)
     return done
 
 
@@ -114,17 +119,17 @@ def context_for(plan: RunPlan, *, workers: int, cores: int, base_url: str | None
     budget = request.model.concurrency or request.concurrency
     subject = plan.subject if base_url is None else plan.subject.model_copy(update={"base_url": base_url})
     if workers < 1:
-        raise ParleyError("the Dask cluster has no worker. Start one, or unset PARLEY_DASK_ADDRESS")
-    return replace(
-        RunContext(
-            home=str(plan.home.path),
-            invocation=secrets.token_hex(8),
-            spec=plan.spec,
-            subject=subject,
-            simulator=plan.simulator,
-            in_flight=max(1, -(-budget // workers)),
-            programs=max(1, cores // workers),
-        ),
+        raise ServerUnavailable("the Dask cluster has no worker. Start one, or unset PARLEY_DASK_ADDRESS")
+    return RunContext(
+        home=str(plan.home.path),
+        invocation=secrets.token_hex(8),
+        spec=plan.spec,
+        subject=subject,
+        simulator=plan.simulator,
+        in_flight=max(1, budget // workers),
+        shards_at_once=budget if budget < workers else None,
+        programs=max(1, cores // workers),
+        fsync=request.fsync,
         check_served_model=request.model.check_served_model,
         timeout_s=request.model.timeout_s,
     )

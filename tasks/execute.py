@@ -1,6 +1,7 @@
 """Prefect task: run the programs of a run's episodes in the sandbox, on Dask workers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,11 @@ def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Epi
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
     """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
-    parts = plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label)
-    rows = plan.lake.read_arrow("test_verdicts", parts, ["verdict_id", "outcome", "detail", "duration_s"])
-    rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
-    return {r["verdict_id"]: KnownVerdict(r["outcome"], r["detail"], r["duration_s"]) for r in rows.to_pylist()}
+    columns = ["verdict_id", "outcome", "detail", "duration_s"]
+    known: dict[str, KnownVerdict] = {}
+    for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
+        with suppress(FileNotFoundError):  # another run's driver may replace its parts meanwhile
+            rows = plan.lake.read_arrow("test_verdicts", [part], columns)
+            rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
+            known |= {r["verdict_id"]: KnownVerdict(r["outcome"], r["detail"], r["duration_s"]) for r in rows.to_pylist()}
+    return known

@@ -89,6 +89,18 @@ def named_query(home: Path, name: str, **parameters: object) -> Rows:
     return query(home, sql_files.load("queries", name).statement, parameters)
 
 
+def shown_runs(home: Path) -> dict[str, str]:
+    """Runs that the published warehouse shows as finished: run_id -> `finished_at` of the record it holds.
+
+    A record of the lake with another time is one that the warehouse does not show yet. Empty where there is no warehouse or it
+    cannot be read: then it shows nothing.
+    """
+    try:
+        return dict(query(home, "select run_id, finished_at from runs where status = 'finished'")[1])
+    except ParleyError:
+        return {}
+
+
 def table_digest(connection: "DuckDBPyConnection", table: str) -> str:
     """Hex digest of all rows of a table or view, whatever their order: equal for equal contents."""
     rows = connection.execute(f"select to_json(t)::varchar as line from {identifier(table)} as t order by line").fetchall()

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+_TARGETS = {
+    "episodes": ("episode_rows", "turn_rows"),
+    "scores": ("score_rows",),
+    "test_verdicts": ("test_verdict_rows",),
+}
+"""Lake tables that readers see through a view of the same name."""
+
 BATCH_BYTES = 64 * 2**20
 """Arrow memory that is gathered before one insert."""
 
@@ -32,7 +39,7 @@ class Synced:
 
 def targets(table: str) -> tuple[str, ...]:
     """Tables of the warehouse that hold a table of the lake."""
-    return ("episode_rows", "turn_rows") if table == "episodes" else (table,)
+    return _TARGETS.get(table, (table,))
 
 
 def sync_table(

@@ -17,10 +17,10 @@ FORMAT = 1
 
 DDL = (
     *("runs", "run_episodes", "models", "nights", "problems", "dialogs", "quarantine", "episode_rows", "turn_rows"),
-    *("test_verdicts", "judge_verdicts", "scores", "quality_checks"),
+    *("test_verdict_rows", "judge_verdicts", "score_rows", "quality_checks"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
     *("stable_mean", "is_fault"),
-    *("run_roles", "chosen_attempts", "episodes", "turns"),
+    *("run_roles", "chosen_attempts", "episodes", "turns", "scores", "test_verdicts"),
 )
 """Statements of sql/ddl in an order in which each finds what it names."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
-from schemas.errors import AnswerMissing, InfraError
+from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
 from tasks.benchmarks.contract import Cast
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
@@ -18,6 +18,10 @@ class Ending:
     steps: tuple[Step, ...]
     stop_reason: StopReason
     error: str | None = None
+    permanent: bool = False
+    """Asking again cannot help (a wrong key, another model than the one asked for)."""
+    failed_calls: int = 0
+    """Requests sent for the message that never came."""
 
 
 async def converse(opening: Transcript, cast: Cast, keep: Callable[[Step], None]) -> Ending:
@@ -44,7 +48,9 @@ async def converse(opening: Transcript, cast: Cast, keep: Callable[[Step], None]
         except AnswerMissing as missing:
             return Ending(steps, StopReason.SUBJECT_ERROR, str(missing))
         except InfraError as fault:
-            return Ending(steps, StopReason.INFRA, str(fault))
+            permanent = isinstance(fault, ModelUnavailable) and fault.permanent
+            failed_calls = fault.n_calls if isinstance(fault, ModelUnavailable) else 0
+            return Ending(steps, StopReason.INFRA, str(fault), permanent, failed_calls)
         if isinstance(said, Stop):
             return Ending(steps, said.reason, said.error)
         keep(said)

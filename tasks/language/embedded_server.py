@@ -73,8 +73,7 @@ def _engine(weights: Path, port: int) -> Any:
 
 
 def main() -> None:
-    """The server's own process."""
-    """Serve the model until the parent ends."""
+    """The server's own process: serve the model until the parent ends."""
     parser = argparse.ArgumentParser(prog="python -m tasks.language.embedded_server", description=__doc__)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")

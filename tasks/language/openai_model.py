@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from schemas.errors import ModelUnavailable
@@ -90,7 +90,7 @@ class OpenAIModel:
         """Answer one request, with retries.
 
         Raises:
-            ModelUnavailable: no usable answer; `permanent` where asking again cannot help.
+            ModelUnavailable: no usable answer; `permanent` where asking again cannot help, `n_calls` the requests sent.
         """
         pool = self.pool()
         started_s = tries = 0
@@ -105,7 +105,7 @@ class OpenAIModel:
                 pool.limit.release()
             elapsed_s = time.monotonic() - started_s
             if isinstance(outcome, Answer):
-                self._check_served(outcome)
+                self._check_served(outcome, tries)
                 return _completion(outcome, request.sampling.omit_reasoning, elapsed_s, tries)
             if outcome.kind in ("context_length", "content_filter"):
                 return Completion(content="", finish_reason=outcome.kind, latency_s=elapsed_s, n_calls=tries)
@@ -125,7 +125,7 @@ class OpenAIModel:
         try:
             return read_answer(outcome)
         except MalformedAnswer as error:
-            return Fault("transient", self.redacted(str(error)))
+            return Fault("transient", self.shown(str(error)))
 
     async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
         """One request: POST with a body, else GET.
@@ -141,26 +141,32 @@ class OpenAIModel:
                     return await pool.client.get(path, cast_to=bytes)
                 return await pool.client.post(path, body=body, cast_to=bytes)
         except APIStatusError as error:
-            return read_fault(error.status_code, self.redacted(error.response.text), error.response.headers, body or {})
+            fault = read_fault(error.status_code, self.redacted(error.response.text), error.response.headers, body or {})
+            return replace(fault, text=self.redacted(fault.text))
         except (TimeoutError, OpenAIError, aiohttp.ClientError, OSError) as error:
             causes = _causes(error)
             if any(isinstance(cause, TimeoutError) for cause in causes):
                 return Fault("overload", f"no answer in time (limit {self._policy.timeout_s:g} s)")
             said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
-            return Fault("transient", self.redacted(f"no connection, or one that broke off ({shortened(said)})"))
+            return Fault("transient", f"no connection, or one that broke off ({self.shown(said)})")
 
     def redacted(self, text: str) -> str:
         """The text without our key, should an endpoint send it back."""
         return text.replace(self._key, "[key]") if self._key else text
 
-    def _check_served(self, answer: Answer) -> None:
+    def shown(self, text: str) -> str:
+        """The endpoint's text as one short, plain line without our key: neither cut in half nor put together by the cleaning."""
+        return self.redacted(shortened(self.redacted(text)))
+
+    def _check_served(self, answer: Answer, tries: int) -> None:
         served = answer.served_model
         if served is None or not self._policy.check_served_model or is_plausible_name(self.identity.name, served):
             return
         raise ModelUnavailable(
-            f"model {self.identity.name!r} at {self.url}: {shortened(self.redacted(served))!r} answered instead."
+            f"model {self.identity.name!r} at {self.url}: {self.shown(served)!r} answered instead."
             " Ask for the model by that name, or pass --no-check-served-model if it is an alias",
             permanent=True,
+            n_calls=tries,
         )
 
     def _wait_s(self, fault: Fault, tries: int) -> float:
@@ -176,7 +182,9 @@ class OpenAIModel:
         if fault.status in (401, 403):
             remedy += f": check the variable {self._key_variable}" if self._key_variable else ": name its variable with --key-env"
         return ModelUnavailable(
-            f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}", permanent=fault.kind == "permanent"
+            f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}",
+            permanent=fault.kind == "permanent",
+            n_calls=tries,
         )
 
 

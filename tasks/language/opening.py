@@ -111,9 +111,11 @@ async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
     if outcome.status in (401, 402, 403):
         raise model.unavailable(outcome, 1)
     if outcome.status == 404 or is_no_such_model(outcome.text):
-        known = f" It serves: {', '.join(sorted(listed)[:10])}{', ...' if len(listed) > 10 else ''}." if listed else ""
+        names = ", ".join(model.shown(name) for name in sorted(listed)[:10])
+        known = f" It serves: {names}{', ...' if len(listed) > 10 else ''}." if listed else ""
         raise ModelUnavailable(
             f"model {model.identity.name!r} at {model.url}: the endpoint does not know it ({outcome.text}).{known}"
             " Write the model as openai:MODEL@BASE_URL",
             permanent=True,
+            n_calls=1,
         )

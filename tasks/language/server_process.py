@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from schemas.errors import ModelUnavailable
+from schemas.secret_names import without_secrets
+from tasks.language.wire import shortened
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.5
@@ -23,12 +25,15 @@ _END_S = 10.0
 
 
 @contextlib.contextmanager
-def server_process(label: str, module: str, arguments: tuple[str, ...], log: Path, *, ready_s: float) -> Iterator[str]:
+def server_process(
+    label: str, module: str, arguments: tuple[str, ...], log: Path, *, ready_s: float, keys: tuple[str, ...] = ()
+) -> Iterator[str]:
     """Run `python -m module arguments` until the block ends; yields the base URL that it reports.
 
     Args:
         log: gets what the server writes.
         ready_s: how long it may take to report.
+        keys: the only variables that look like keys which it is given.
 
     Raises:
         ModelUnavailable: it ended, or reported nothing in time; holds the log's last lines and its path.
@@ -40,7 +45,7 @@ def server_process(label: str, module: str, arguments: tuple[str, ...], log: Pat
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            env=_environment(),
+            env=_environment(keys),
             start_new_session=True,
         )
     try:
@@ -49,10 +54,14 @@ def server_process(label: str, module: str, arguments: tuple[str, ...], log: Pat
         _end(process)
 
 
-def _environment() -> dict[str, str]:
-    """Ours, with the packages that we run from first on the path: the child's working directory must shadow nothing."""
+def _environment(keys: tuple[str, ...]) -> dict[str, str]:
+    """Ours less the keys of endpoints, with the packages that we run from first on the path.
+
+    A server reads data of strangers (weights, prompts) and needs none of those keys; its working directory must shadow nothing.
+    """
     inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ())))}
+    kept = without_secrets(os.environ, keep=keys)
+    return {**kept, "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ())))}
 
 
 def _reported(process: subprocess.Popen[bytes], label: str, log: Path, ready_s: float) -> str:
@@ -74,7 +83,7 @@ def _last_lines(log: Path) -> str:
     with contextlib.suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
         if lines:
-            return f"The log ({log}) ends: {' | '.join(lines)}"
+            return f"The log ({log}) ends: {' | '.join(map(shortened, lines))}"
     return f"The log is {log}"
 
 
@@ -114,6 +123,5 @@ def take_stdout() -> int:
 
 def report_ready(report: int, base_url: str) -> None:
     """Tell the parent, through the descriptor that `take_stdout` kept, where we serve."""
-    """Tell the parent that the server answers, and where."""
     os.write(report, f"{base_url}\n".encode())
     os.close(report)

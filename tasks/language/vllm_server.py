@@ -17,6 +17,9 @@ from pathlib import Path
 from schemas.errors import UsageError
 from tasks.language.server_process import end_with_parent, report_ready, server_process, take_stdout
 
+HUB_KEYS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+"""Gated weights are fetched with them."""
+
 
 @contextmanager
 def vllm_server(
@@ -46,7 +49,8 @@ def vllm_server(
     pinned = ("--revision", revision) if revision else ()
     arguments = ("--model", model, "--served-model-name", name, *pinned, *extra)
     log = log_dir / f"vllm-{name.replace('/', '--')}.log"
-    with server_process(f"vllm:{name}", "tasks.language.vllm_server", arguments, log, ready_s=ready_s) as base_url:
+    module = "tasks.language.vllm_server"
+    with server_process(f"vllm:{name}", module, arguments, log, ready_s=ready_s, keys=HUB_KEYS) as base_url:
         yield base_url
 
 
@@ -66,8 +70,7 @@ def _is_healthy(port: int) -> bool:
 
 
 def main() -> None:
-    """The process that watches over vLLM's."""
-    """Serve the model until the parent ends."""
+    """The process that watches over vLLM's: serve the model until the parent ends."""
     parser = argparse.ArgumentParser(prog="python -m tasks.language.vllm_server", description=__doc__)
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one, and vLLM with it")
     arguments, server_arguments = parser.parse_known_args()

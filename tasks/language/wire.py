@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from schemas.display import plain_line
 from tasks.language.chat_model import ChatRequest
 
 TokenLimitName = Literal["max_tokens", "max_completion_tokens"]
@@ -36,7 +37,7 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
 
 
 class MalformedAnswer(ValueError):
-    """A body that is no chat completion; a retry may bring a whole one."""
+    """A body that is no chat completion; a retry may bring a whole one. The message may quote the whole body: shorten it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def read_answer(data: bytes) -> Answer:
         raise MalformedAnswer(f"the body is not JSON ({len(data)} bytes: {type(error).__name__})") from None
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise MalformedAnswer(f"the body holds no choices: {shortened(data.decode('utf-8', 'replace'))}")
+        raise MalformedAnswer(f"the body holds no choices: {data.decode('utf-8', 'replace')}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise MalformedAnswer("the first choice holds no message")
@@ -188,7 +189,6 @@ _REMEDIES = {
 
 def is_no_such_model(text: str) -> bool:
     """Whether an error says that the endpoint does not serve the model."""
-    """Whether an error says that the endpoint does not serve the model."""
     return bool(_NO_SUCH_MODEL.search(text))
 
 
@@ -205,9 +205,8 @@ def error_message(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """One line of at most 300 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= _TEXT_LIMIT else line[: _TEXT_LIMIT - 1] + "…"
+    """One line of at most 300 characters, none of which a terminal obeys: for text that an endpoint or its log says."""
+    return plain_line(" ".join(text.split()), _TEXT_LIMIT)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

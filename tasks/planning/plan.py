@@ -12,9 +12,9 @@ from sandbox.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, SourceUnreadable, UnknownName, UsageError
-from schemas.problem import Problem
+from schemas.problem import Problem, QuarantinedRow
 from schemas.rows import from_arrow
-from schemas.run import ModelEndpoint, ModelIdentity, ModelRecord, RunEpisode, RunRecord, RunSpec
+from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.language.model_spec import ModelChoice, parse_model
@@ -41,7 +41,7 @@ class RunPlan:
     ) -> None:
         self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
         self.subject, self.simulator = subject, simulator
-        self.lake = Lake(home.lake)
+        self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
 
@@ -64,6 +64,11 @@ class RunPlan:
         """Wanted episodes that no run has finished yet."""
         done = finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label)
         return tuple(w for w in self.wanted if w.episode_id not in done)
+
+    def unfinished_ids(self) -> set[str]:
+        """Episodes of the whole dataset, asked for now or not, that no run has finished: what a journal may hold of value."""
+        done = finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label)
+        return {w.episode_id for w in wanted_episodes(self.spec, self.staged.dialogs)} - done
 
     @cached_property
     def members(self) -> tuple[WantedEpisode, ...]:
@@ -104,27 +109,6 @@ class RunPlan:
         """Whether there is nothing to do but to show the results."""
         record = self.record()
         return record is not None and record.status == "finished" and record.state_digest == self.state_digest and not self.owed()
-
-    def model_records(self) -> list[ModelRecord]:
-        """Rows for the table of models: subject and simulator, with their prices."""
-        pairs: list[tuple[ModelIdentity | None, ModelRequest | None]] = [
-            (self.spec.subject, self.request.model),
-            (self.spec.simulator, self.request.simulator),
-        ]
-        return [_model_record(identity, asked) for identity, asked in pairs if identity is not None and asked is not None]
-
-
-def _model_record(identity: ModelIdentity, asked: ModelRequest) -> ModelRecord:
-    return ModelRecord(
-        model=identity.label,
-        provider=identity.provider,
-        name=identity.name,
-        revision=identity.revision,
-        weights_digest=identity.weights_digest,
-        chat_template=identity.chat_template,
-        usd_per_million_input=asked.usd_per_million_input,
-        usd_per_million_output=asked.usd_per_million_output,
-    )
 
 
 def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
@@ -209,7 +193,9 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
     keys = {"benchmark": benchmark.name, "dataset_version": version}
     beside = lake.folder("dialogs", **keys) / latest.name
     problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
-    return Staged(tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog)), tuple(problems), (), len(problems))
+    quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
+    dialogs = tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog))
+    return Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
 
 
 def dataset_digest(staged: Staged) -> str:
@@ -235,11 +221,16 @@ def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Sta
 
 
 def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> str:
-    """Write a dataset's rows to the lake; returns its digest. Dialogs last but one, problems last: they make it visible."""
+    """Write a dataset's rows to the lake; returns its digest. Problems come last: they make it visible.
+
+    Quarantine holds what is wrong with the edition staged last: rows that were mended leave it.
+    """
     digest = dataset_digest(staged)
     keys = {"benchmark": benchmark, "dataset_version": version}
+    name = content_id(staged.quarantined)
     if staged.quarantined:
-        lake.write_part("quarantine", staged.quarantined, content_id(staged.quarantined), **keys)
+        lake.write_part("quarantine", staged.quarantined, name, **keys)
+    lake.keep_only("quarantine", [name] if staged.quarantined else [], **keys)
     if not staged.problems:
         return digest
     lake.write_part("dialogs", staged.dialogs, digest, **keys)

@@ -25,6 +25,8 @@ class RunReport(Frozen):
     n_unscored: int = 0
     n_truncated: int = 0
     docs_path: str | None = None
+    exit_code: int = 1
+    """Of a failed run: what a command ends with that ran it alone."""
 
     @property
     def is_published(self) -> bool:

@@ -1,11 +1,13 @@
 """What a person or a configuration asks for: one model on one setting of one benchmark."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
+from schemas.display import plain_line
 from schemas.errors import ConfigError
 from schemas.run import Sampling
 
@@ -69,6 +71,8 @@ class EvaluationRequest(Frozen):
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
+    fsync: bool = False
+    """Flush journal and Parquet to the disk at each write: safe against loss of power, slower."""
     resume: str | None = None
     """The run that is meant to go on; refused where the request describes another."""
 
@@ -84,3 +88,22 @@ class EvaluationRequest(Frozen):
             if model is not None and "://" in model.spec and "@" in model.spec.split("://", 1)[1].split("/")[0]:
                 raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
         return self
+
+
+def explain(error: ValidationError) -> str:
+    """A validation error in one line: each field with its value and what it takes."""
+    parts = []
+    for problem in error.errors():
+        place = ".".join(str(step) for step in problem["loc"]) or "the whole"
+        known = ""
+        if problem["type"] == "extra_forbidden":
+            known = "; no such field"
+        shown = plain_line(repr(problem["input"]), 60) if problem["type"] != "missing" else "missing"
+        parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
+    return "; ".join(parts)
+
+
+def key_names(requests: Sequence[EvaluationRequest]) -> tuple[str, ...]:
+    """Names of the variables that hold keys: the only ones of their kind that workers are given."""
+    models = [m for r in requests for m in (r.model, r.simulator, r.judge) if m is not None]
+    return tuple(sorted({m.key_env for m in models if m.key_env} | {"OPENAI_API_KEY"}))

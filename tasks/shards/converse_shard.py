@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
@@ -14,16 +14,12 @@ from tasks.dialogue.engine import Ending, converse
 from tasks.dialogue.transcript import Transcript
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.worker import Worker, this_worker
+from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.journal import take_shard
 from tasks.storage.parquet_store import Lake
 
 STAGE = "converse"
-
-
-def now() -> str:
-    """UTC, ISO 8601, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def converse_shard(shard: ConverseShard) -> ConverseResult:
@@ -39,26 +35,25 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     folder = Home.at(shard.context.home).journal(shard.context.spec.run_id)
     take_shard(folder, f"{shard.context.invocation}-{_name((job.episode_id, job.attempt) for job in shard.episodes)}")
     played = worker.run(_play_all(worker, shard))
-    episodes = [episode for episode in played if isinstance(episode, Episode)]
-    result = _write(shard, episodes)
+    result = _write(shard, [one for one in played if isinstance(one, _Played)])
     for outcome in played:
         if isinstance(outcome, BaseException):
             raise outcome
     return result
 
 
-async def _play_all(worker: Worker, shard: ConverseShard) -> list[Episode | BaseException]:
+async def _play_all(worker: Worker, shard: ConverseShard) -> "list[_Played | BaseException]":
     context = shard.context
     gate = worker.gate(context)
 
-    async def play(job: EpisodeJob) -> Episode:
+    async def play(job: EpisodeJob) -> _Played:
         async with gate:
             return await _play(worker, context, job)
 
     return await asyncio.gather(*(play(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> Episode:
+async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> "_Played":
     run_id = context.spec.run_id
     worker.learn(context, job.problem)
     journal = worker.journal(context)
@@ -70,11 +65,11 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> Episode
         answered = step.role is Role.ASSISTANT
         worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
 
-    started = now()
+    started = utc_now()
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
     ending = await converse(opening, _cast(worker, context, job), keep)
     worker.count(run_id, STAGE, episodes=1)
-    return _episode(context.spec, job, ending, started)
+    return _Played(job, ending, _episode(context.spec, job, ending, started))
 
 
 def _cast(worker: Worker, context: RunContext, job: EpisodeJob) -> Cast:
@@ -111,26 +106,39 @@ def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Ep
         stop_reason=ending.stop_reason,
         error=ending.error,
         started_at=started,
-        finished_at=now(),
+        finished_at=utc_now(),
         steps=ending.steps,
     )
 
 
-def _write(shard: ConverseShard, episodes: list[Episode]) -> ConverseResult:
+@dataclass(frozen=True)
+class _Played:
+    job: EpisodeJob
+    ending: Ending
+    episode: Episode
+
+    @property
+    def n_calls(self) -> int:
+        """Requests that this attempt sent."""
+        return sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :]) + self.ending.failed_calls
+
+
+def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
     spec = shard.context.spec
-    name = _name((e.episode_id, e.attempt) for e in episodes)
-    if episodes:
+    name = _name((p.job.episode_id, p.job.attempt) for p in played)
+    if played:
         lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
-        lake.write_part("episodes", episodes, name, benchmark=spec.benchmark, model=spec.subject.label, run_id=spec.run_id)
-    faults = [e.error for e in episodes if e.stop_reason is StopReason.INFRA]
-    carried = {job.episode_id: len(job.steps) for job in shard.episodes}
+        keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": spec.run_id}
+        lake.write_part("episodes", [p.episode for p in played], name, **keys)
+    faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
     return ConverseResult(
         part=name,
-        n_episodes=len(episodes),
+        n_episodes=len(played),
         n_infra=len(faults),
-        n_subject_errors=sum(e.stop_reason is StopReason.SUBJECT_ERROR for e in episodes),
-        model_calls=sum(step.n_calls for e in episodes for step in e.steps[carried[e.episode_id] :]),
-        error=faults[0] if faults else None,
+        n_subject_errors=sum(p.ending.stop_reason is StopReason.SUBJECT_ERROR for p in played),
+        model_calls=sum(p.n_calls for p in played),
+        error=faults[0].error if faults else None,
+        permanent=any(fault.permanent for fault in faults),
     )
 
 

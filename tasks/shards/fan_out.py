@@ -1,6 +1,7 @@
 """Many shards over Dask workers; results as they come."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from schemas.errors import ServerUnavailable
@@ -18,9 +19,17 @@ class Lost(Generic[S]):
 
 
 def fan_out(
-    client: Any, function: Callable[[S], R], shards: Sequence[S], on_result: Callable[[R], None] = lambda _: None
+    client: Any,
+    function: Callable[[S], R],
+    shards: Sequence[S],
+    on_result: Callable[[R], None] = lambda _: None,
+    *,
+    at_once: int | None = None,
 ) -> tuple[list[R], list[Lost[S]]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
+
+    Args:
+        at_once: most shards under way together; None leaves it to the workers' threads.
 
     Returns:
         Results in the order they came, and the shards whose worker died.
@@ -32,13 +41,22 @@ def fan_out(
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
-    futures = {
-        client.submit(function, shard, pure=False, retries=0, priority=-number): shard for number, shard in enumerate(shards)
-    }
+    waiting = iter(enumerate(shards))
+    futures: dict[Any, S] = {}
+
+    def submit(count: int | None) -> list[Any]:
+        begun = []
+        for number, shard in islice(waiting, count):
+            begun.append(client.submit(function, shard, pure=False, retries=0, priority=-number))
+            futures[begun[-1]] = shard
+        return begun
+
     results: list[R] = []
     lost: list[Lost[S]] = []
+    arriving = as_completed(submit(at_once), loop=client.loop)
     try:
-        for future in as_completed(list(futures), loop=client.loop):
+        for future in arriving:
+            arriving.update(submit(1))
             try:
                 result = future.result()
             except (KilledWorker, ShardTaken):

@@ -17,6 +17,7 @@ class RunContext:
         home: path of the Parley home, the same for driver and workers.
         invocation: names the driver's invocation and try, so that a shard is played once in each.
         in_flight: model requests that one worker process may have under way for this run.
+        shards_at_once: shards under way on all workers together, where the budget is smaller than the number of workers.
         programs: programs that one worker process may run at the same time.
     """
 
@@ -26,6 +27,7 @@ class RunContext:
     subject: ModelEndpoint
     simulator: ModelEndpoint | None
     in_flight: int
+    shards_at_once: int | None = None
     programs: int = 1
     fsync: bool = False
     check_served_model: bool = True

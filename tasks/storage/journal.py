@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 
+from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.errors import ParleyError
 
@@ -87,7 +88,7 @@ class _Collected:
 def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
     """All unfinished episodes of a run's journal: their highest attempt and its messages, in order.
 
-    Lines that a kill or a full disk tore are left out; so are repeated and out-of-order messages.
+    Lines that a kill or a full disk tore are left out; so are repeated messages, and all that follow a gap.
     """
     wanted = None if only is None else set(only)
     collected: dict[str, _Collected] = {}
@@ -96,10 +97,10 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
             try:
                 row = orjson.loads(line)
                 episode_id, attempt = row["episode_id"], row["attempt"]
+                if wanted is not None and episode_id not in wanted:
+                    continue
                 steps = [Step.model_validate(step) for step in row["steps"]]
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                continue
-            if wanted is not None and episode_id not in wanted:
                 continue
             entry = collected.setdefault(episode_id, _Collected())
             if attempt > entry.attempt:
@@ -111,11 +112,14 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
 
 def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
     kept: list[Step] = []
+    known: set[tuple[int, Role]] = set()
     for step in steps:
-        follows = not kept or step.turn in (kept[-1].turn, kept[-1].turn + 1)
-        if not follows or any((step.turn, step.role) == (k.turn, k.role) for k in kept):
+        if (step.turn, step.role) in known:
+            continue
+        if kept and step.turn not in (kept[-1].turn, kept[-1].turn + 1):
             break
         kept.append(step)
+        known.add((step.turn, step.role))
     return tuple(kept)
 
 

@@ -81,6 +81,7 @@ class Lake:
 
         Raises:
             SchemaMismatch: a part that another schema version wrote, or that is not whole.
+            FileNotFoundError: a part that was removed since it was listed.
         """
         schema = TABLES[table].schema
         if columns is not None:
@@ -91,6 +92,8 @@ class Lake:
                 with pq.ParquetFile(part) as file:
                     check_version(table, file.schema_arrow, str(part))
                     pieces.append(file.read(columns=None if columns is None else list(columns)).cast(schema))
+            except FileNotFoundError:
+                raise
             except (pa.ArrowInvalid, OSError) as error:
                 raise SchemaMismatch(
                     f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
@@ -100,6 +103,10 @@ class Lake:
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
         """Rows of a partition as models of that kind."""
         return from_arrow(self.read_arrow(table, self.parts(table, **keys)), kind)
+
+    def read_part(self, table: str, kind: type[M], part: Path) -> list[M]:
+        """Rows of one part as models of that kind."""
+        return from_arrow(self.read_arrow(table, [part]), kind)
 
     def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
         """Remove the partition's parts that are not named, and what killed writers left. Callers hold the run's lock."""

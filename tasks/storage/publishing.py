@@ -1,7 +1,8 @@
 """The lake's runs into the warehouse, with the marts of all benchmarks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from schemas.run import RunRecord
 from tasks.benchmarks import registry
 from tasks.storage.home import Home
 from warehouse.publish import PublishReport, publish
@@ -17,12 +18,9 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
     return publish(home.path, run_ids=run_ids, marts=marts, rebuild=rebuild)
 
 
-def unpublished(home: Home, run_ids: Sequence[str]) -> tuple[str, ...]:
-    """Those of the runs that the warehouse does not show as finished."""
-    from warehouse.connect import query
+def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
+    """Those of the finished runs that the warehouse does not show as the lake holds them."""
+    from warehouse.connect import shown_runs
 
-    if not home.warehouse.exists():
-        return tuple(run_ids)
-    _, rows = query(home.path, "SELECT run_id FROM runs WHERE status = 'finished'")
-    shown = {row[0] for row in rows}
-    return tuple(run_id for run_id in run_ids if run_id not in shown)
+    shown = shown_runs(home.path)
+    return tuple(record.run_id for record in records if shown.get(record.run_id) != record.finished_at)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.prefect_server import start_server, stop_server
+from flows.prefect_server import server_status, start_server, stop_server
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +21,18 @@ def standing_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stop_server(home, force=True)
         os.environ.clear()
         os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def server_url(standing_home: Path) -> str:
+    """Address of the module's standing server."""
+    found = server_status(standing_home)
+    assert found is not None
+    return found.api_url
+
+
+@pytest.fixture
+def served_home(home: Path, server_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home whose commands use the module's standing server."""
+    monkeypatch.setenv("PREFECT_API_URL", server_url)
+    return home

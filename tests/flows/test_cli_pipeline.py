@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.fixtures.model_server import model_server
+from tests.flows.drivers import ROOT
 from tests.flows.parley_command import SAMPLE, ask, parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
@@ -136,6 +139,68 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     assert ask(home, paid) == [{"n": 16}]
 
 
+def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path) -> None:
+    with model_server(max_seconds=120) as server:
+        run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--limit", "1")
+        parley(home, *run, "--json").json()
+        sql = "SELECT usd FROM costs WHERE model LIKE 'openai:%'"
+        assert ask(home, sql) == [{"usd": None}]
+        calls = len(server.bodies)
+        assert parley(home, *run, "--price", "1", "2", "--json").json()["model_calls"] == 0
+        usd = ask(home, sql)[0]["usd"]
+        assert usd > 0
+        assert parley(home, *run, "--seed", "5", "--json").json()["owed"] == 0
+        assert [row["usd"] for row in ask(home, sql + " ORDER BY usd")] == [usd, usd]
+        assert len(server.bodies) == 2 * calls
+
+
+def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
+    run = (*SAMPLE, "--model", "control:gold", "--seed", "21", "--json")
+    sql = "SELECT n FROM leaderboard WHERE metric = 'instruction_accuracy' AND run_id = '{}'"
+    line = parley(home, *run, "--limit", "1").json()
+    before = (home / "warehouse.duckdb").read_bytes()
+    few = ask(home, sql.format(line["run_id"]))
+    parley(home, *run, "--limit", "3").json()
+    more = ask(home, sql.format(line["run_id"]))
+    assert more[0]["n"] > few[0]["n"]
+    (home / "warehouse.duckdb").write_bytes(before)  # as if killed between the run's end and its publication
+    parley(home, *run, "--limit", "3").json()
+    assert ask(home, sql.format(line["run_id"])) == more
+
+
+def test_mended_rows_leave_the_quarantine(home: Path, tmp_path: Path) -> None:
+    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+    lines = sample.read_text().splitlines()
+    data = tmp_path / "L_1_part_1.jsonl"
+    for text, staged, quarantined in (("\n".join([*lines[:-1], lines[-1][:40]]), 7, 1), ("\n".join(lines), 8, 0)):
+        data.write_text(text)
+        counts = parley(home, "stage", "codeif", "--data", data, "--json").json()
+        assert (counts["rows"], counts["staged"], counts["quarantined"]) == (8, staged, quarantined)
+        parley(home, "publish")
+        assert ask(home, "SELECT count(*) n FROM quarantine WHERE dataset_version = 'current'") == [{"n": quarantined}]
+
+
+def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: Path, tmp_path: Path) -> None:
+    sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
+    (tmp_path / "L_1_part_1.jsonl").write_text(sample.read_text() + "{torn")
+    night = {
+        "models": [{"spec": "openai:m@http://127.0.0.1:9/v1"}, {"spec": "control:gold"}],
+        "benchmarks": [{"name": "codeif.static", "data": ".", "dataset_version": "v0", "limit": 1}],
+    }
+    (tmp_path / "night.yaml").write_text(yaml.safe_dump(night))
+    done = parley(home, "nightly", "--config", tmp_path / "night.yaml", "--json")
+    assert done.code == 1
+    assert "127.0.0.1:9" in done.err
+    statuses = {line["model"]: line["status"] for line in map(json.loads, done.out.splitlines())}
+    assert statuses["control:gold"] == "finished"
+    assert sorted(statuses.values()) == ["failed", "finished"]
+    sql = "SELECT mean FROM leaderboard WHERE dataset_version = 'v0' AND metric = 'instruction_accuracy'"
+    assert ask(home, sql) == [{"mean": 1.0}]
+    assert ask(home, "SELECT source_line, reason FROM quarantine WHERE dataset_version = 'v0'") == [
+        {"source_line": 9, "reason": "broken_json"}
+    ]
+
+
 def test_why_rerun_names_the_field(home: Path) -> None:
     runs = {
         r["model"]: r["run_id"] for r in ask(home, "SELECT model, run_id FROM runs WHERE samples = 1 ORDER BY started_at DESC")
@@ -176,4 +241,5 @@ def test_an_unisolated_run_must_be_asked_for_and_every_table_says_so(home: Path)
     done = parley(home, *SAMPLE, "--model", "control:gold", "--sandbox", "none", "--limit", "1")
     assert done.code == 0, done.err
     assert "NOT ISOLATED" in done.out
-    assert ask(home, "SELECT DISTINCT isolated FROM leaderboard WHERE sandbox = 'none'") == [{"isolated": False}]
+    for table in ("leaderboard", "codeif_turns", "codeif_strategies", "costs", "runs"):
+        assert ask(home, f"SELECT DISTINCT isolated FROM {table} WHERE sandbox = 'none'") == [{"isolated": False}], table

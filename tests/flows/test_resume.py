@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.fixtures.model_server import ModelServer, model_server
+from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.flows.drivers import family, living
 from tests.flows.parley_command import SAMPLE, ask, command, environment, parley
 
@@ -76,16 +76,57 @@ def test_kill_9_of_the_driver_costs_at_most_the_calls_in_flight(home: Path) -> N
         assert again["model_calls"] == 0
 
 
-def test_a_worker_process_that_dies_costs_at_most_its_calls_in_flight(home: Path) -> None:
+def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journaled(served_home: Path) -> None:
     with model_server(latency_s=0.3, max_seconds=240) as server:
-        with started(home, server) as process:
+        with started(served_home, server) as process:
+            wait_until(lambda: server.answered >= 12, 90, "the twelfth answer")
+            process.kill()
+            process.wait()
+        smaller = parley(served_home, *run_arguments(server), "--limit", "1", "--json").json()
+        assert (smaller["episodes"], smaller["owed"]) == (1, 0)
+        assert_whole_and_unrepeated(served_home, server, 12)
+
+
+def test_a_budget_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
+    with model_server(latency_s=0.05, max_seconds=240) as server:
+        arguments = (
+            *SAMPLE,
+            "--model",
+            f"openai:mock@{server.base_url}",
+            "--revision",
+            "1",
+            "--concurrency",
+            "1",
+            "--limit",
+            "3",
+        )
+        assert parley(served_home, *arguments, "--json").json()["owed"] == 0
+        assert server.max_in_flight == 1
+
+
+def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_named(served_home: Path) -> None:
+    refusals = [Reply(status=400, message="no \x1b]0;EVIL\x07 such luck")] * 99
+    with model_server(refusals, max_seconds=240) as server:
+        done = parley(served_home, *run_arguments(server))
+        asked = server.stats()["requests"] if "requests" in server.stats() else len(server.bodies)
+    assert done.code == 3, done.err
+    assert "400" in done.err
+    assert server.base_url in done.err
+    assert "\x1b" not in done.err
+    assert asked == 8
+    assert ask(served_home, "SELECT status, n_infra, n_owed FROM runs") == [{"status": "withheld", "n_infra": 8, "n_owed": 8}]
+
+
+def test_a_worker_process_that_dies_costs_at_most_its_calls_in_flight(served_home: Path) -> None:
+    with model_server(latency_s=0.3, max_seconds=240) as server:
+        with started(served_home, server) as process:
             wait_until(lambda: server.answered >= 8, 90, "the eighth answer")
             workers = [p for p in family(process) if "spawn_main" in " ".join(p.cmdline()) and p.memory_info().rss > 60e6]
             max(workers, key=lambda p: p.memory_info().rss).kill()
             out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
         assert "finished, 8 episodes" in out
-        assert_whole_and_unrepeated(home, server, 8)
+        assert_whole_and_unrepeated(served_home, server, 8)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -34,6 +34,8 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         (("show", "abc"), 2, ["no episode 'abc'", "parley list episodes"]),
         (("import", "codeif", ".", "--model", "m", "--out", "x.jsonl"), 2, ["base"]),
         (("export", "recording", "--run", "abc", "--out", "x.jsonl"), 2, ["no run 'abc'"]),
+        ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
+        ((*GOLD, "--top-p", "0"), 2, ["top_p = 0.0"]),
         (("bogus",), 2, ["bogus"]),
         (("run",), 2, ["BENCHMARK"]),
     ],
@@ -68,6 +70,20 @@ def test_a_broken_configuration_names_the_field(home: Path, tmp_path: Path, text
     for part in said:
         assert part in done.err, done.err
     assert "secretkey" not in done.err
+
+
+def test_a_home_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = parley(tmp_path / "file" / "home", *GOLD, cwd=tmp_path)
+    assert done.code in (1, 2)
+    assert str(tmp_path / "file") in done.err
+
+
+def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -> None:
+    done = parley(home, *SAMPLE, "--model", "embedded:smollm2", environ={"PARLEY_DASK_ADDRESS": "tcp://127.0.0.1:9"})
+    assert done.code == 2
+    assert "PARLEY_DASK_ADDRESS" in done.err
+    assert not (home / "prefect").exists()
 
 
 def test_a_dead_endpoint_is_one_message(home: Path) -> None:

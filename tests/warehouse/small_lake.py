@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import StopReason
 from schemas.problem import Instruction, Problem, QuarantinedRow, TestSuite
@@ -75,19 +76,22 @@ class SmallLake:
         )
         write_part(self.home, "quarantine", [quarantined], name, **keys)
 
+    def write_model(self, identity: ModelIdentity, price_in: float | None, price_out: float | None) -> None:
+        record = ModelRecord(
+            model=identity.label,
+            provider=identity.provider,
+            name=identity.name,
+            revision=identity.revision,
+            weights_digest=identity.weights_digest,
+            chat_template=identity.chat_template,
+            usd_per_million_input=price_in,
+            usd_per_million_output=price_out,
+        )
+        write_part(self.home, "models", [record], content_id(identity), model=identity.label)
+
     def write_models(self, alpha_input: float | None = 2.0) -> None:
         for identity, price_in, price_out in ((ALPHA, alpha_input, 10.0), (BETA, None, None), (GAMMA, 1.0, 1.0)):
-            record = ModelRecord(
-                model=identity.label,
-                provider=identity.provider,
-                name=identity.name,
-                revision=identity.revision,
-                weights_digest=identity.weights_digest,
-                chat_template=identity.chat_template,
-                usd_per_million_input=price_in,
-                usd_per_million_output=price_out,
-            )
-            write_part(self.home, "models", [record], "model", model=identity.label)
+            self.write_model(identity, price_in, price_out)
 
     def write_night(self, runs: Sequence[Run]) -> None:
         night = NightRecord(

@@ -74,6 +74,7 @@ class Run:
     subject: ModelIdentity
     samples: int
     priced: bool = True
+    sandbox: str = "bubblewrap"
 
     @property
     def spec(self) -> RunSpec:
@@ -85,6 +86,7 @@ class Run:
             dataset_digest="d" * 32,
             subject=self.subject,
             samples=self.samples,
+            sandbox=self.sandbox,
         )
 
     @property
@@ -113,8 +115,8 @@ class Run:
             dataset_version=DATASET,
             revision=self.subject.revision,
             spec_json=canonical_json(self.spec),
-            sandbox="bubblewrap",
-            isolated=True,
+            sandbox=self.sandbox,
+            isolated=self.sandbox != "none",
             samples=self.samples,
             seed=0,
             status=status,
@@ -179,7 +181,7 @@ class Run:
                 outcome=_outcome(by_metric[IA]),
                 duration_s=0.25,
                 verdict_id=content_id([problem, sample, turn]),
-                sandbox="bubblewrap",
+                sandbox=self.sandbox,
             )
             for (problem, sample, turn), by_metric in values.items()
         ]

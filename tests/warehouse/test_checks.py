@@ -253,6 +253,27 @@ def test_infra_attempts_of_an_episode_do_not_make_it_double():
     assert blocking_failures(check_table("episodes", corrupted("episodes", add_infra), full_context())) == []
 
 
+def test_answers_that_a_dead_endpoint_never_gave_are_no_fault_of_the_sandbox():
+    def never_answered(rows: Rows) -> None:
+        for row in rows:
+            row |= {"outcome": "infra", "verdict_id": None, "duration_s": None}
+
+    checks = check_table("test_verdicts", corrupted("test_verdicts", never_answered), full_context())
+    assert {c.expectation for c in checks if not c.success} == {"infra_share"}
+
+
+def test_a_sandbox_that_ran_no_program_is_found_among_answers_never_given():
+    def tried_in_vain(rows: Rows) -> None:
+        for row in rows:
+            row |= {"outcome": "infra", "duration_s": None}
+        for row in rows[1:]:
+            row["verdict_id"] = None
+
+    failed = blocking_failures(check_table("test_verdicts", corrupted("test_verdicts", tried_in_vain), full_context()))
+    assert [c.expectation for c in failed] == ["not_all_infra"]
+    assert "all 1 programs tried ended as infra" in failed[0].detail
+
+
 def test_a_dialog_of_user_turns_alone_is_right():
     def only_users(rows: Rows) -> None:
         for row in rows:

@@ -1,17 +1,14 @@
 """What readers can and cannot do."""
 
-import re
 import threading
 from pathlib import Path
 
 import pytest
 
-from schemas.content_id import canonical_json
 from schemas.errors import ParleyError, UnknownName, UsageError
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DIGESTS
-from warehouse import sql_files
-from warehouse.connect import connect, named_query, query, table_digest
+from warehouse.connect import connect, named_query, query, shown_runs, table_digest, warehouse_path
 from warehouse.publish import publish
 
 
@@ -97,66 +94,42 @@ def test_threads_read_at_once(published: SmallLake) -> None:
     assert len(set(found)) == 1
 
 
-def test_named_queries_of_a_run(published: SmallLake) -> None:
-    run = published.alpha_2
-    columns, rows = named_query(published.home, "result_table", run_ids=[published.beta.run_id, run.run_id])
+def test_the_result_table_is_in_the_order_asked_for(published: SmallLake) -> None:
+    columns, rows = named_query(published.home, "result_table", run_ids=[published.beta.run_id, published.alpha_2.run_id])
     assert [dict(zip(columns, row, strict=True))["model"] for row in rows] == ["recorded:beta"] + ["openai:alpha"] * 4
-    columns, rows = named_query(published.home, "run_record", run_id=run.run_id)
-    assert dict(zip(columns, rows[0], strict=True))["spec_json"] == canonical_json(run.spec)
-    assert [row[-1] for row in named_query(published.home, "run_costs", run_ids=[run.run_id])[1]] == [pytest.approx(0.0039)]
-
-
-def test_named_query_of_a_transcript(published: SmallLake) -> None:
-    episode = published.alpha_2.episode_id("P1", 0)
-    columns, rows = named_query(published.home, "transcript", episode_id=episode)
-    said = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert [(step["turn"], step["role"]) for step in said] == [(t, r) for t in (1, 2, 3) for r in ("user", "assistant")]
-    assert said[1]["content"] == "answer 1 of attempt 2"
-    found = named_query(published.home, "find_episodes", episode_id=episode[:12])[1]
-    assert [row[:2] for row in found] == [(episode, published.alpha_1.run_id)]
-    verdicts = named_query(published.home, "transcript_verdicts", episode_id=episode, run_id=published.alpha_2.run_id)[1]
-    assert [row[:3] for row in verdicts] == [
-        (1, "base", "passed"),
-        (2, "Input-Output Conditions", "failed"),
-        (3, "Functionality Extension", "passed"),
-    ]
-
-
-def test_lists_show_withheld_runs_and_all_models(published: SmallLake) -> None:
-    columns, rows = named_query(published.home, "list_runs")
-    listed = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert listed[0]["run_id"] == published.alpha_1.run_id
-    assert {row["status"] for row in listed if row["model"] == "openai:gamma/7b=x"} == {"withheld"}
-    assert [row[0] for row in named_query(published.home, "list_models")[1]] == [
-        "openai:alpha",
-        "openai:gamma/7b=x",
-        "recorded:beta",
-    ]
-    assert len(named_query(published.home, "list_metrics")[1]) == 4
-    assert len(named_query(published.home, "failed_checks", run_id=published.gamma.run_id)[1]) == 1
-
-
-def test_every_query_runs(published: SmallLake) -> None:
-    values = {
-        "run_id": published.beta.run_id,
-        "run_ids": [published.beta.run_id],
-        "episode_id": published.beta.episode_id("P1", 0),
-    }
-    for name in sql_files.names("queries"):
-        taken = set(re.findall(r"\$(\w+)", sql_files.load("queries", name).statement))
-        columns, rows = named_query(published.home, name, **{key: values[key] for key in taken})
-        assert columns, name
-        assert rows or name == "failed_checks", name
 
 
 def test_an_unknown_query_lists_what_there_is(published: SmallLake) -> None:
-    with pytest.raises(UnknownName, match="list_runs"):
+    with pytest.raises(UnknownName, match="result_table"):
         named_query(published.home, "no_such_query")
 
 
 def test_a_missing_parameter_is_a_usage_error(published: SmallLake) -> None:
-    with pytest.raises(UsageError, match="run_id"):
-        named_query(published.home, "run_record")
+    with pytest.raises(UsageError, match="run_ids"):
+        named_query(published.home, "result_table")
+
+
+def test_shown_runs_are_the_finished_ones_as_published(published: SmallLake) -> None:
+    before = {run.run_id: "2026-01-02T00:10:00Z" for run in (published.alpha_2, published.beta)}
+    before[published.alpha_1.run_id] = "2026-01-03T00:00:00Z"
+    assert shown_runs(published.home) == before
+    published.beta.write_record(finished_at="2026-01-09T00:00:00Z")
+    published.write_simple(published.gamma)
+    assert shown_runs(published.home) == before
+    publish(published.home)
+    after = before | {published.beta.run_id: "2026-01-09T00:00:00Z", published.gamma.run_id: "2026-01-02T00:10:00Z"}
+    assert shown_runs(published.home) == after
+
+
+def test_a_warehouse_that_cannot_be_read_shows_no_runs(tmp_path: Path) -> None:
+    import duckdb
+
+    assert shown_runs(tmp_path) == {}
+    warehouse_path(tmp_path).write_bytes(b"not a database" * 1000)
+    assert shown_runs(tmp_path) == {}
+    warehouse_path(tmp_path).unlink()
+    duckdb.connect(str(warehouse_path(tmp_path))).close()
+    assert shown_runs(tmp_path) == {}
 
 
 def test_digest_depends_on_rows_and_not_on_their_order(published: SmallLake) -> None:

@@ -143,7 +143,7 @@ def test_a_file_of_another_version_is_made_anew(published: SmallLake) -> None:
 
     connection = duckdb.connect(str(warehouse_path(published.home)))
     connection.execute("update _warehouse_version set version = '0-old'")
-    connection.execute("delete from scores")
+    connection.execute("delete from score_rows")
     connection.close()
     report = publish(published.home, run_ids=[published.beta.run_id])
     assert report.rebuilt_because is not None

@@ -9,7 +9,7 @@ from schemas.errors import ConfigError, ParleyError
 from schemas.score import UnscoredReason
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import ALPHA, SmallLake
-from tests.warehouse.small_run import FRACTION, IA, IFR, STRICT
+from tests.warehouse.small_run import FRACTION, IA, IFR, STRICT, Run
 from warehouse.connect import query
 from warehouse.intervals import cluster_bootstrap, wilson
 from warehouse.publish import publish
@@ -167,15 +167,31 @@ def test_codeif_turns_has_an_all_level_only_in_runs_of_several(tmp_path: Path, c
 def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> None:
     rows = table(
         published.home,
-        "select instruction_id, ia, n, n_unscored from codeif_strategies where run_id = $run order by instruction_id",
+        "select instruction_id, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, n_ca_unscored, n_ifr, n_ifr_unscored,"
+        " n_ifr_not_applicable from codeif_strategies where run_id = $run order by instruction_id",
         run=published.alpha_2.run_id,
     )
     assert rows == [
-        ("Exception Handling", 0, 1, 1),
-        ("Functionality Extension", 1, 1, 1),
-        ("Input-Output Conditions", 0.75, 4, 0),
-        ("base", pytest.approx(5 / 6), 6, 0),
+        ("Exception Handling", 0, 0, 0, None, 1, 1, 1, 1, 0, 1, 1),
+        ("Functionality Extension", 1, None, None, None, 1, 1, 0, 0, 0, 0, 0),
+        ("Input-Output Conditions", 0.75, 0.5, 0.75, 0.25, 4, 0, 4, 0, 4, 0, 0),
+        ("base", pytest.approx(5 / 6), pytest.approx(5 / 6), pytest.approx(5 / 6), None, 6, 0, 6, 0, 0, 0, 0),
     ]
+
+
+def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: SmallLake) -> None:
+    """The two marts pool the same scores, so every number they share is the same, intervals included."""
+    shared = (
+        "ia, ia_low, ia_high, n, n_unscored, ca_strict, ca_strict_low, ca_strict_high, ca_fraction, ca_fraction_low,"
+        " ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ifr, n_ifr_unscored, n_ifr_not_applicable"
+    )
+    strategies = table(published.home, f"select {shared} from codeif_strategies order by all")
+    slots = f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order by all"
+    assert strategies == table(published.home, slots)
+    assert len(strategies) == 4 + 4 + 1
+
+
+def test_codeif_strategies_intervals_take_problems_as_clusters(published: SmallLake) -> None:
     [interval] = table(
         published.home,
         "select ia_low, ia_high from codeif_strategies where run_id = $run and instruction_id = 'base'",
@@ -184,27 +200,20 @@ def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> No
     assert interval == wilson(2, 3)
 
 
-COSTS = "select role, role_model, calls, n_turns, n_reused, input_tokens, output_tokens, n_unknown_tokens, usd from costs"
+RESULT_TABLES = (
+    *("scores", "test_verdicts", "pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs"),
+    *("codeif_turns", "codeif_strategies"),
+)
 
 
-def test_costs_are_tokens_times_price(published: SmallLake) -> None:
-    """13 answers of 100 + 10 tokens at 2 and 10 USD a million: 13 x 300 millionths. One of them took three calls."""
-    [row] = table(published.home, COSTS + " where run_id = $run", run=published.alpha_2.run_id)
-    assert row == ("subject", "openai:alpha", 15, 13, 0, 1300, 130, 0, pytest.approx(0.0039))
-
-
-def test_costs_count_answers_that_another_run_paid_for(published: SmallLake) -> None:
-    [row] = table(published.home, COSTS + " where run_id = $run", run=published.alpha_1.run_id)
-    assert row == ("subject", "openai:alpha", 9, 7, 7, 700, 70, 0, pytest.approx(0.0021))
-
-
-def test_unknown_tokens_and_prices_are_null_not_zero(published: SmallLake, codeif_marts: Marts) -> None:
-    [row] = table(published.home, COSTS + " where run_id = $run", run=published.beta.run_id)
-    assert row == ("subject", "recorded:beta", 0, 7, 0, None, None, 7, None)
-    published.write_models(alpha_input=None)
-    report = publish(published.home, marts=codeif_marts)
-    assert report.n_runs_loaded == 2
-    assert table(published.home, "select usd from costs where model = $model", model=ALPHA.label) == [(None,), (None,)]
+def test_every_result_table_says_which_runs_were_not_isolated(lake: SmallLake, codeif_marts: Marts) -> None:
+    bare = Run(lake.home, ALPHA, samples=1, sandbox="none")
+    lake.write_simple(bare)
+    publish(lake.home, marts=codeif_marts)
+    for name in RESULT_TABLES:
+        rows = table(lake.home, f"select distinct run_id, sandbox, isolated from {name}")
+        isolated = [(run.run_id, "bubblewrap", True) for run in (lake.alpha_2, lake.alpha_1, lake.beta)]
+        assert sorted(rows) == sorted([*isolated, (bare.run_id, "none", False)]), name
 
 
 def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: SmallLake, tmp_path: Path) -> None:

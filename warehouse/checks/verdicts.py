@@ -70,8 +70,9 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
 
 
 def _all_infra(row: Row, context: CheckContext) -> str | None:
-    n_infra = _n_infra(row)
-    return f"all {n_infra} verdicts are infra" if n_infra and n_infra == len(row["rows"]) else None
+    """Fault: programs were tried (they have a verdict id), and none could be judged."""
+    tried = [r["outcome"] for r in row["rows"] if r["verdict_id"] is not None]
+    return f"all {len(tried)} programs tried ended as infra" if set(tried) == {Outcome.INFRA.value} else None
 
 
 def _n_infra(row: Row) -> int:
@@ -141,7 +142,7 @@ SUITE = Suite(
         ),
         whole_table(
             _rows,
-            no_fault("not_all_infra", "a sandbox that ran nothing tells nothing of the model", _all_infra),
+            no_fault("not_all_infra", "a sandbox that ran none of its programs tells nothing of the model", _all_infra),
             no_fault("infra_share", "what could not be measured is owed again", _infra_share, blocking=False),
             no_fault("equal_programs_agree", "a verdict is a fact about a program", _equal_programs_differ, blocking=False),
             one_value("one_run", "the shards are one run's", "run_id"),

@@ -1,10 +1,8 @@
 """The model client against a server that misbehaves in every way it knows."""
 
 import asyncio
-import logging
 import pickle
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -13,45 +11,23 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
-from tasks.language.chat_model import ChatRequest, Completion
-from tasks.language.openai_model import CallPolicy, OpenAIModel
+from tasks.language.openai_model import OpenAIModel
 from tests.fixtures.model_server import CONTEXT_LENGTH, Fault, ModelServer, Reply, default_answer, model_server
-from tests.tasks.language.requests import MOCK, QUICK, ask, model_on
-
-SENTINEL = "sk-SENTINEL-3f9a77"
-
-
-def complete(
-    server: ModelServer, request: ChatRequest | None = None, *, policy: CallPolicy = QUICK, name: str = "mock"
-) -> Completion:
-    async def scenario() -> Completion:
-        model = model_on(server, policy=policy, name=name)
-        try:
-            return await model.complete(request or ask())
-        finally:
-            await model.aclose()
-
-    return asyncio.run(scenario())
-
-
-def refused(script: Sequence[Reply], *, policy: CallPolicy = QUICK) -> tuple[ModelUnavailable, int]:
-    """The error that a script ends in, and how many requests were sent."""
-    with model_server(script) as server:
-        with pytest.raises(ModelUnavailable) as caught:
-            complete(server, policy=policy)
-        return caught.value, len(server.bodies)
+from tests.tasks.language.requests import MOCK, QUICK, ask, complete, model_on, refused
 
 
 def test_an_answer_with_usage_latency_and_reason() -> None:
     with model_server([Reply(delay_s=0.1)]) as server:
+        started_s = time.monotonic()
         answer = complete(server, ask(max_tokens=20))
+        took_s = time.monotonic() - started_s
         assert server.bodies[0]["max_tokens"] == 20
         assert answer.content == default_answer(server.bodies[0]["messages"])
     assert (answer.finish_reason, answer.served_model, answer.n_calls) == ("stop", "mock", 1)
     assert answer.input_tokens
     assert answer.output_tokens
     assert answer.latency_s is not None
-    assert 0.1 <= answer.latency_s < 2
+    assert 0.1 <= answer.latency_s <= took_s
 
 
 FAULTS: tuple[Fault, ...] = ("reset", "truncated", "not_json", "not_http", "empty_choices")
@@ -75,7 +51,7 @@ def test_a_busy_endpoint_is_asked_again(status: int) -> None:
 def test_an_answer_that_does_not_come_in_time_is_asked_for_again(fault: Fault) -> None:
     with model_server([Reply(fault=fault)]) as server:
         answer = complete(server, policy=replace(QUICK, timeout_s=0.5))
-    assert answer.n_calls == 2
+        assert answer.n_calls == len(server.bodies) >= 2  # a slow machine may need one more
     assert answer.latency_s is not None
     assert answer.latency_s >= 0.5
 
@@ -84,31 +60,38 @@ def test_an_answer_that_does_not_come_in_time_is_asked_for_again(fault: Fault) -
 def test_retry_after_is_honoured(as_date: bool) -> None:
     moment = datetime.now(UTC) + timedelta(seconds=2)
     wanted = format_datetime(moment, usegmt=True) if as_date else "1"
+    begun = datetime.now(UTC)
     with model_server([Reply(status=429, headers=(("Retry-After", wanted),))]) as server:
-        started_s = time.monotonic()
         answer = complete(server)
-        waited_s = time.monotonic() - started_s
+    ended = datetime.now(UTC)
     assert answer.n_calls == 2
-    assert 0.9 <= waited_s < 4
+    assert ended >= (moment.replace(microsecond=0) if as_date else begun + timedelta(seconds=1))
+    assert ended < begun + timedelta(seconds=30)
 
 
 def test_a_very_long_retry_after_is_cut() -> None:
     with model_server([Reply(status=429, headers=(("Retry-After", "86400"),))]) as server:
         started_s = time.monotonic()
         complete(server, policy=replace(QUICK, max_retry_after_s=0.1))
-    assert time.monotonic() - started_s < 3
+    assert time.monotonic() - started_s < 60
 
 
 def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
     error, n_requests = refused([Reply(status=503, message="overheated")] * 10)
     assert n_requests == QUICK.max_tries
     assert not error.permanent
+    assert error.n_calls == n_requests
+    assert pickle.loads(pickle.dumps(error)).n_calls == n_requests
     assert all(part in str(error) for part in ("'mock'", "http://127.0.0.1", "HTTP 503", "overheated", "4 tries"))
 
 
 def test_it_gives_up_when_its_patience_ends() -> None:
-    _, n_requests = refused([Reply(status=503, delay_s=0.2)] * 10, policy=replace(QUICK, patience_s=0.3))
-    assert n_requests == 2
+    """61 s hold the second wait and one of the tries, not both tries; a slow machine only adds to them."""
+    first = Reply(status=503, delay_s=0.6)
+    second = Reply(status=503, delay_s=0.6, headers=(("Retry-After", "60"),))
+    error, n_requests = refused([first, second], policy=replace(QUICK, patience_s=61.0))
+    assert n_requests == error.n_calls == 2
+    assert not error.permanent
 
 
 @pytest.mark.parametrize(
@@ -117,6 +100,7 @@ def test_it_gives_up_when_its_patience_ends() -> None:
         (Reply(status=401), "key"),
         (Reply(status=403), "key"),
         (Reply(status=404), "base URL"),
+        (Reply(status=422), "sampling"),
         (Reply(status=400, message="temperature does not support 0.0"), "sampling"),
         (Reply(status=400, message="The model `mock` does not exist"), "name"),
         (Reply(status=307, headers=(("Location", "http://127.0.0.1:9/elsewhere"),)), "message"),
@@ -125,7 +109,7 @@ def test_it_gives_up_when_its_patience_ends() -> None:
 )
 def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) -> None:
     error, n_requests = refused([reply] * 5)
-    assert n_requests == 1
+    assert n_requests == error.n_calls == 1
     assert error.permanent
     assert remedy in str(error)
     assert f"HTTP {reply.status}" in str(error)
@@ -170,8 +154,8 @@ def test_a_reasoning_block_is_left_out_where_sampling_says_so(omit: bool, conten
 
 
 def test_another_model_than_asked_for_is_refused_by_both_names() -> None:
-    error, n_requests = refused([Reply(model="impostor-7b")])
-    assert n_requests == 1
+    error, n_requests = refused([Reply(status=503), Reply(model="impostor-7b")])
+    assert n_requests == error.n_calls == 2
     assert error.permanent
     assert "'mock'" in str(error)
     assert "'impostor-7b'" in str(error)
@@ -211,10 +195,10 @@ def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
         await model.aclose()
         return limit.limit
 
-    with model_server(latency_s=0.02) as server:
+    with model_server(latency_s=0.2) as server:
         assert asyncio.run(scenario(server, 40)) == 8
         assert server.max_in_flight == 8
-    with model_server([Reply(status=429)] * 8, latency_s=0.05) as server:
+    with model_server([Reply(status=429)] * 8, latency_s=0.4) as server:
         assert 4 <= asyncio.run(scenario(server, 12)) < 8
         assert len(server.bodies) == 20
 
@@ -231,7 +215,7 @@ def test_models_on_one_endpoint_share_client_and_budget_until_the_last_is_closed
         await second.aclose()
         assert client.is_closed()
 
-    with model_server(latency_s=0.05) as server:
+    with model_server(latency_s=0.2) as server:
         asyncio.run(scenario(server))
         assert server.max_in_flight == QUICK.concurrency
 
@@ -240,62 +224,16 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
     async def scenario(server: ModelServer) -> None:
         model = model_on(server, policy=replace(QUICK, concurrency=1, timeout_s=30))
         hanging = asyncio.create_task(model.complete(ask()))
-        await asyncio.sleep(0.2)
+        while not server.bodies:
+            await asyncio.sleep(0.02)
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
             await hanging
-        assert (await asyncio.wait_for(model.complete(ask()), 5)).n_calls == 1
+        assert (await asyncio.wait_for(model.complete(ask()), 20)).n_calls == 1
         await model.aclose()
 
     with model_server([Reply(fault="hang")]) as server:
         asyncio.run(scenario(server))
-
-
-def test_openai_s_account_variables_go_to_no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "OPENAI_API_KEY": SENTINEL,
-        "OPENAI_ORG_ID": "org-SENTINEL",
-        "OPENAI_PROJECT_ID": "proj-SENTINEL",
-        "OPENAI_ADMIN_KEY": "admin-SENTINEL",
-        "OPENAI_CUSTOM_HEADERS": "X-Secret: SENTINEL",
-        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
-        "HTTP_PROXY": "http://127.0.0.1:9",
-    }.items():
-        monkeypatch.setenv(name, value)
-    with model_server() as server:
-        complete(server)
-        assert "SENTINEL" not in str(server.headers)
-        assert server.headers[0]["authorization"] == "Bearer none"
-
-
-def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
-    caplog.set_level(logging.DEBUG)
-    shown: list[str] = []
-
-    async def scenario(server: ModelServer) -> None:
-        model = model_on(server, key=SENTINEL)
-        await model.complete(ask())
-        server.script += [Reply(status=401), *[Reply(status=500)] * 4, *[Reply(fault="reset")] * 4, Reply(model=SENTINEL)]
-        for _ in range(4):
-            with pytest.raises(ModelUnavailable) as caught:
-                await model.complete(ask())
-            error = caught.value
-            assert error.__cause__ is None
-            assert error.__context__ is None
-            shown.extend((str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1")))
-        shown.extend((repr(model), repr(model.pool()), repr(model.pool().client)))
-        with pytest.raises(TypeError, match="holds a key") as refusal:
-            pickle.dumps(model)
-        shown.append(str(refusal.value))
-        await model.aclose()
-
-    with model_server(key=SENTINEL) as server:
-        asyncio.run(scenario(server))
-        assert all(headers["authorization"] == f"Bearer {SENTINEL}" for headers in server.headers)
-    assert any("[key]" in text for text in shown), "the server echoes the key, so redaction must have happened"
-    assert len(caplog.records) > 0
-    everything = "\n".join((*shown, caplog.text, *map(str, (record.args for record in caplog.records)), *capsys.readouterr()))
-    assert SENTINEL not in everything
 
 
 def test_opening_without_the_key_names_the_variable() -> None:

@@ -105,6 +105,15 @@ def test_an_unknown_model_is_answered_with_those_that_are_served() -> None:
     assert caught.value.permanent
 
 
+def test_listed_names_command_no_terminal() -> None:
+    unknown = Reply(status=404, code="model_not_found", message="\x1b[2Jgone")
+    with model_server([unknown], models=("qwen\x1b]0;EVIL\x07\nFAKE",)) as server:
+        with pytest.raises(ModelUnavailable, match="EVIL FAKE") as caught:
+            check(server, "nope")
+    assert str(caught.value).isprintable()
+    assert caught.value.n_calls == 1
+
+
 def test_a_wrong_key_names_its_variable_and_not_itself() -> None:
     with model_server(key="right") as server:
         check(server, key="right")

@@ -15,7 +15,7 @@ import pytest
 
 from schemas.errors import ModelUnavailable, UsageError
 from tasks.language.server_process import server_process
-from tasks.language.vllm_server import vllm_server
+from tasks.language.vllm_server import HUB_KEYS, vllm_server
 
 ROOT = Path(__file__).resolve().parents[3]
 CHILD = """
@@ -29,7 +29,7 @@ report = take_stdout()
 end_with_parent(arguments.parent, lambda: None)
 print("chatter on stdout", flush=True)
 if arguments.mood == "dies":
-    raise SystemExit("no weights to be found")
+    raise SystemExit("no weights \\x1b]0;EVIL\\x07to be found")
 if arguments.mood == "well":
     import os
     report_ready(report, f"pid:{os.getpid()}")
@@ -47,12 +47,12 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @contextmanager
-def running(child: str, log: Path, mood: str = "well", ready_s: float = 20.0) -> Iterator[int]:
+def running(child: str, log: Path, mood: str = "well", ready_s: float = 60.0) -> Iterator[int]:
     with server_process("m", child, ("--mood", mood), log, ready_s=ready_s) as address:
         yield int(address.removeprefix("pid:"))
 
 
-def gone(pid: int, within_s: float = 5.0) -> bool:
+def gone(pid: int, within_s: float = 30.0) -> bool:
     deadline_s = time.monotonic() + within_s
     while time.monotonic() < deadline_s:
         if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
@@ -92,7 +92,7 @@ def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> N
 def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> None:
     parent = (
         "import time; from pathlib import Path; from tasks.language.server_process import server_process\n"
-        f"with server_process('m', {child!r}, (), Path({str(tmp_path / 'm.log')!r}), ready_s=20) as address:\n"
+        f"with server_process('m', {child!r}, (), Path({str(tmp_path / 'm.log')!r}), ready_s=60) as address:\n"
         "    print(address, flush=True); time.sleep(60)"
     )
     paths = os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))
@@ -103,14 +103,30 @@ def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> No
         pid = int(process.stdout.readline().removeprefix("pid:"))
         assert psutil.pid_exists(pid)
         process.send_signal(signal.SIGKILL)
-        process.wait(5)
+        process.wait(30)
         assert gone(pid)
 
 
 def test_a_server_that_ends_at_its_start_shows_its_log(child: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match=r"ended at its start.*m\.log.*no weights to be found"):
+    with pytest.raises(ModelUnavailable, match=r"ended at its start.*m\.log.*no weights .*to be found") as caught:
         with running(child, tmp_path / "m.log", "dies"):
             pass
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here to read a process's environment from")
+def test_a_server_is_given_no_keys_but_those_it_needs(child: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "MY_GATEWAY_TOKEN", "AWS_SECRET_ACCESS_KEY", "VLLM_API_KEY"):
+        monkeypatch.setenv(name, "sk-SENTINEL")
+    monkeypatch.setenv("HF_TOKEN", "hub-token")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for keys, needed in (((), False), (HUB_KEYS, True)):
+        log = tmp_path / "m.log"
+        with server_process("m", child, (), log, ready_s=60.0, keys=keys) as address:
+            given = Path(f"/proc/{address.removeprefix('pid:')}/environ").read_bytes()
+        assert b"SENTINEL" not in given
+        assert (b"HF_TOKEN=hub-token" in given) is needed
+        assert b"OMP_NUM_THREADS=1" in given
 
 
 def test_a_server_that_is_never_ready_is_ended(child: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tasks.language.wire import (
     read_fault,
     request_body,
     retry_after_s,
+    shortened,
     valid_unicode,
     without_reasoning,
 )
@@ -81,6 +82,13 @@ def test_what_is_no_answer_is_malformed(data: bytes) -> None:
 def test_no_body_at_all_breaks_the_reader(data: bytes) -> None:
     with contextlib.suppress(MalformedAnswer):
         assert isinstance(read_answer(data).content, str)
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=700))
+def test_shown_text_is_one_short_line_without_control_characters(text: str) -> None:
+    line = shortened(text)
+    assert len(line) <= 300
+    assert line.isprintable()
 
 
 @given(st.text(st.characters(exclude_categories=())))

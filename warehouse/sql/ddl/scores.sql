@@ -1,15 +1,20 @@
--- One row per published run x episode x turn x instruction x metric (turn 0: the whole episode).
-create table scores (
-    run_id varchar not null,
-    benchmark varchar not null,
-    model varchar not null,
-    episode_id varchar not null,
-    problem_id varchar not null,
-    sample bigint not null,
-    turn bigint not null,
-    instruction_id varchar,
-    metric varchar not null,
-    metric_version bigint not null,
-    "value" double,
-    unscored_reason varchar
-)
+-- One row per published run x episode x turn x instruction x metric (turn 0: the whole episode), with the run's isolation.
+create view scores as
+select
+    measured.run_id,
+    measured.benchmark,
+    measured.model,
+    measured.episode_id,
+    measured.problem_id,
+    measured.sample,
+    measured.turn,
+    measured.instruction_id,
+    measured.metric,
+    measured.metric_version,
+    measured.value,
+    measured.unscored_reason,
+    runs.sandbox,
+    runs.isolated
+from score_rows as measured
+inner join runs
+    on measured.run_id = runs.run_id

@@ -1,16 +1,20 @@
--- One row per published run x episode x turn x instruction whose tests were run on that turn's answer.
-create table test_verdicts (
-    run_id varchar not null,
-    benchmark varchar not null,
-    model varchar not null,
-    episode_id varchar not null,
-    problem_id varchar not null,
-    sample bigint not null,
-    turn bigint not null,
-    instruction_id varchar not null,
-    outcome varchar not null,
-    detail varchar not null,
-    duration_s double,
-    verdict_id varchar,
-    sandbox varchar not null
-)
+-- One row per published run x episode x turn x instruction whose tests were run on that turn's answer, with the run's isolation.
+create view test_verdicts as
+select
+    tested.run_id,
+    tested.benchmark,
+    tested.model,
+    tested.episode_id,
+    tested.problem_id,
+    tested.sample,
+    tested.turn,
+    tested.instruction_id,
+    tested.outcome,
+    tested.detail,
+    tested.duration_s,
+    tested.verdict_id,
+    tested.sandbox,
+    runs.isolated
+from test_verdict_rows as tested
+inner join runs
+    on tested.run_id = runs.run_id

@@ -1,4 +1,4 @@
--- One row per run x role (subject, simulator, judge) x model. `usd` is NULL where a price or a count of tokens is unknown.
+-- One row per run x role (subject, simulator, judge) x model, priced by its identity. `usd`: NULL if a price or count is unknown.
 with
 changed as (
     select run_id from changed_runs
@@ -14,17 +14,6 @@ roles as (
     from run_roles
     inner join changed
         on run_roles.run_id = changed.run_id
-),
-exact_prices as (
-    select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output
-    from models
-    where usd_per_million_input is not null and usd_per_million_output is not null
-),
-label_prices as (
-    select model, min(usd_per_million_input) as usd_per_million_input, min(usd_per_million_output) as usd_per_million_output
-    from exact_prices
-    group by model
-    having count(distinct (usd_per_million_input, usd_per_million_output)) = 1
 ),
 messages as (
     select
@@ -86,9 +75,10 @@ select
     counted.output_tokens,
     counted.n_unknown_tokens,
     case when counted.n_unknown_tokens = 0 then (
-        counted.input_tokens * coalesce(exact_prices.usd_per_million_input, label_prices.usd_per_million_input)
-        + counted.output_tokens * coalesce(exact_prices.usd_per_million_output, label_prices.usd_per_million_output)
-    ) / 1e6 end as usd
+        counted.input_tokens * models.usd_per_million_input + counted.output_tokens * models.usd_per_million_output
+    ) / 1e6 end as usd,
+    runs.sandbox,
+    runs.isolated
 from counted
 inner join runs
     on counted.run_id = runs.run_id
@@ -96,10 +86,8 @@ left join roles
     on counted.run_id = roles.run_id
     and counted.role = roles.role
     and coalesce(counted.judge, roles.model) = roles.model
-left join exact_prices
-    on roles.model = exact_prices.model
-    and roles.revision = exact_prices.revision
-    and roles.weights_digest = exact_prices.weights_digest
-    and roles.chat_template = exact_prices.chat_template
-left join label_prices
-    on coalesce(counted.judge, roles.model) = label_prices.model
+left join models
+    on roles.model = models.model
+    and roles.revision = models.revision
+    and roles.weights_digest = models.weights_digest
+    and roles.chat_template = models.chat_template

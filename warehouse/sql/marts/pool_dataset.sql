@@ -8,17 +8,19 @@ dialogs_pooled as (
         pool_dialog.metric,
         pool_dialog.mean,
         pool_dialog.min,
-        pool_dialog.max
+        pool_dialog.max,
+        pool_dialog.sandbox,
+        pool_dialog.isolated
     from pool_dialog
     inner join changed_runs
         on pool_dialog.run_id = changed_runs.run_id
 ),
 dialog_values as (
-    select run_id, benchmark, model, metric, 'mean' as dialog_pool, mean as dialog_value from dialogs_pooled
+    select run_id, benchmark, model, metric, 'mean' as dialog_pool, mean as dialog_value, sandbox, isolated from dialogs_pooled
     union all
-    select run_id, benchmark, model, metric, 'min' as dialog_pool, min as dialog_value from dialogs_pooled
+    select run_id, benchmark, model, metric, 'min' as dialog_pool, min as dialog_value, sandbox, isolated from dialogs_pooled
     union all
-    select run_id, benchmark, model, metric, 'max' as dialog_pool, max as dialog_value from dialogs_pooled
+    select run_id, benchmark, model, metric, 'max' as dialog_pool, max as dialog_value, sandbox, isolated from dialogs_pooled
 )
 select
     run_id,
@@ -30,6 +32,8 @@ select
     min(dialog_value) as min,
     max(dialog_value) as max,
     count(dialog_value) as n_dialogs,
-    count(*) - count(dialog_value) as n_dialogs_without_value
+    count(*) - count(dialog_value) as n_dialogs_without_value,
+    sandbox,
+    isolated
 from dialog_values
-group by run_id, benchmark, model, metric, dialog_pool
+group by run_id, benchmark, model, metric, dialog_pool, sandbox, isolated

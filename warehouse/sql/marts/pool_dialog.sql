@@ -12,7 +12,9 @@ turns_pooled as (
         pool_turn.mean,
         pool_turn.n,
         pool_turn.n_unscored,
-        pool_turn.n_not_applicable
+        pool_turn.n_not_applicable,
+        pool_turn.sandbox,
+        pool_turn.isolated
     from pool_turn
     inner join changed_runs
         on pool_turn.run_id = changed_runs.run_id
@@ -31,6 +33,8 @@ select
     count(mean) as n_turns,
     sum(n)::bigint as n,
     sum(n_unscored)::bigint as n_unscored,
-    sum(n_not_applicable)::bigint as n_not_applicable
+    sum(n_not_applicable)::bigint as n_not_applicable,
+    sandbox,
+    isolated
 from turns_pooled
-group by run_id, benchmark, model, episode_id, problem_id, sample, metric
+group by run_id, benchmark, model, episode_id, problem_id, sample, metric, sandbox, isolated

@@ -1,7 +1,10 @@
 -- One row per run x episode x turn x metric: its values pooled within the turn.
 with
 changed as (
-    select run_id from changed_runs
+    select runs.run_id, runs.sandbox, runs.isolated
+    from runs
+    inner join changed_runs
+        on runs.run_id = changed_runs.run_id
 )
 select
     scores.run_id,
@@ -17,7 +20,9 @@ select
     max(scores.value) as max,
     count(scores.value) as n,
     count(*) filter (where is_fault(scores.unscored_reason)) as n_unscored,
-    count(*) filter (where scores.value is null and not is_fault(scores.unscored_reason)) as n_not_applicable
+    count(*) filter (where scores.value is null and not is_fault(scores.unscored_reason)) as n_not_applicable,
+    changed.sandbox,
+    changed.isolated
 from scores
 inner join changed
     on scores.run_id = changed.run_id

@@ -1,7 +1,7 @@
 -- One row per run x level x axis (turn, strategy_slot) x position on it; level 'all' only in runs of several levels.
 with
 changed as (
-    select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version
+    select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.sandbox, runs.isolated
     from runs
     inner join changed_runs
         on runs.run_id = changed_runs.run_id
@@ -157,7 +157,9 @@ select
     positions.n_ca_unscored,
     positions.n_ifr,
     positions.n_ifr_unscored,
-    positions.n_ifr_not_applicable
+    positions.n_ifr_not_applicable,
+    changed.sandbox,
+    changed.isolated
 from positions
 inner join changed
     on positions.run_id = changed.run_id

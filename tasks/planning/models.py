@@ -1,0 +1,49 @@
+"""Rows for the table of models: who took part in a run, and what their tokens cost."""
+
+from collections.abc import Iterator
+
+from schemas.content_id import content_id
+from schemas.run import ModelIdentity, ModelRecord
+from tasks.planning.plan import RunPlan
+from tasks.planning.request import ModelRequest
+
+
+def keep_models(plan: RunPlan) -> bool:
+    """Write the run's models to the lake, each identity its own part; returns whether anything changed.
+
+    A price that is not stated now does not take away one that was stated before.
+    """
+    changed = False
+    for identity, asked in _pairs(plan):
+        name = content_id(identity)
+        known = {part.stem.removeprefix("part-") for part in plan.lake.parts("models", model=identity.label)}
+        part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
+        before = plan.lake.read_part("models", ModelRecord, part)[0] if name in known else None
+        row = _record(identity, asked, before)
+        if row != before:
+            plan.lake.write_part("models", [row], name, model=identity.label)
+            changed = True
+    return changed
+
+
+def _pairs(plan: RunPlan) -> Iterator[tuple[ModelIdentity, ModelRequest]]:
+    spec, request = plan.spec, plan.request
+    for identity, asked in ((spec.subject, request.model), (spec.simulator, request.simulator), (spec.judge, request.judge)):
+        if identity is not None and asked is not None:
+            yield identity, asked
+
+
+def _record(identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | None) -> ModelRecord:
+    prices = (asked.usd_per_million_input, asked.usd_per_million_output)
+    if before is not None and prices == (None, None):
+        prices = (before.usd_per_million_input, before.usd_per_million_output)
+    return ModelRecord(
+        model=identity.label,
+        provider=identity.provider,
+        name=identity.name,
+        revision=identity.revision,
+        weights_digest=identity.weights_digest,
+        chat_template=identity.chat_template,
+        usd_per_million_input=prices[0],
+        usd_per_million_output=prices[1],
+    )
