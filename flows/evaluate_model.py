@@ -5,6 +5,7 @@ from prefect import flow
 
 from flows.artifacts import ProgressArtifact
 from flows.preflight import preflight
+from flows.processes import heed_sigterm
 from flows.run_record import NOTHING_YET, Work, finish_run, record_run, remove_leftovers
 from flows.runtime import Night, night
 from schemas.episode import Episode
@@ -69,8 +70,9 @@ def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
     context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores)
     board.stage(title, execute_shard.STAGE, len(work.episodes))
     progress = ProgressArtifact(f"{title}: execute", len(work.episodes))
-    work.executed = execute(plan, context, work.episodes, tonight.client(), title, lambda r: progress.advance(r.n_episodes))
+    work.executed = execute(plan, context, work.episodes, tonight.client(), title, lambda r: _advance(progress, r.n_episodes))
     progress.done()
+    board.done(len(work.episodes))
     verdicts = verdict_rows(plan)
     gate.test_verdicts(verdicts, work.episodes, expected_verdicts(context, plan, work.episodes))
 
@@ -88,9 +90,15 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
     progress = ProgressArtifact(f"{title}: converse", len(owed))
     with tonight.model_server(plan) as base_url:
         context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores, base_url=base_url)
-        done = converse(plan, context, tonight.client(), title, lambda r: progress.advance(r.n_episodes))
+        done = converse(plan, context, tonight.client(), title, lambda r: _advance(progress, r.n_episodes))
     progress.done()
+    tonight.board.done(len(owed) - done.n_owed)
     return done
+
+
+def _advance(progress: ProgressArtifact, n_episodes: int) -> None:
+    heed_sigterm()
+    progress.advance(n_episodes)
 
 
 def _member_rows(plan: RunPlan) -> pa.Table:

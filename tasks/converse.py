@@ -39,7 +39,10 @@ class Conversed:
 def converse(
     plan: RunPlan, context: RunContext, client: Any, title: str, on_result: Callable[[ConverseResult], None] = lambda _: None
 ) -> Conversed:
-    """Play what is owed, at most three times where infra ends it, and remove the journal once all of it is Parquet."""
+    """Play what is owed, at most three times where infra ends it, and remove the journal once all of it is Parquet.
+
+    A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
+    """
     done = Conversed()
     try:
         for attempt in range(MAX_ATTEMPTS):
@@ -54,7 +57,8 @@ def converse(
             )
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
-            if any(result.permanent for result in results):
+            is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
+            if is_stuck or any(result.permanent for result in results):
                 break
     finally:
         client.run(close_run, plan.run_id)

@@ -10,6 +10,7 @@ from prefect import task
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
+from schemas.errors import SchemaMismatch
 from schemas.verdict import Outcome
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
@@ -62,8 +63,8 @@ def execute(
 
 
 def _finished(plan: RunPlan) -> set[str]:
-    parts = plan.lake.parts("test_verdicts", **plan.keys)
-    return {part.stem.removeprefix("part-") for part in parts if not part.stem.endswith(INFRA_SUFFIX)}
+    parts = [part for part in plan.lake.parts("test_verdicts", **plan.keys) if not part.stem.endswith(INFRA_SUFFIX)]
+    return {part.stem.removeprefix("part-") for part in parts if plan.lake.is_whole("test_verdicts", part)}
 
 
 def _shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episode]) -> list[ExecuteShard]:
@@ -104,7 +105,7 @@ def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
     columns = ["verdict_id", "outcome", "detail", "duration_s"]
     known: dict[str, KnownVerdict] = {}
     for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
-        with suppress(FileNotFoundError):  # another run's driver may replace its parts meanwhile
+        with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
             rows = plan.lake.read_arrow("test_verdicts", [part], columns)
             rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
             known |= {r["verdict_id"]: KnownVerdict(r["outcome"], r["detail"], r["duration_s"]) for r in rows.to_pylist()}

@@ -24,5 +24,6 @@ def finished_report(plan: RunPlan) -> RunReport:
         n_infra=record.n_infra,
         n_unscored=record.n_unscored,
         n_truncated=record.n_truncated,
+        n_quarantined=len(plan.staged.quarantined),
         docs_path=record.docs_path,
     )

@@ -83,16 +83,19 @@ class RunPlan:
         """The sandbox's fingerprint."""
         return sandboxes.load(self.spec.sandbox).fingerprint()
 
+    def _files(self, table: str) -> list[tuple[str, int]]:
+        return [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)]
+
     @cached_property
     def isolated(self) -> bool:
         """Whether programs run isolated: False only where `--sandbox none` was asked for."""
         return sandboxes.load(self.spec.sandbox).isolated
 
-    @cached_property
     def state_digest(self) -> str:
-        """Digest of all that a finished run was made from."""
+        """Digest of all that a finished run was made from, and of the files that hold it: a lost or damaged one is noticed."""
         return content_id(
             {
+                "files": [self._files(table) for table in ("test_verdicts", "scores", "run_episodes", "episodes")],
                 "episodes": sorted(w.episode_id for w in self.members),
                 "environment": self.environment,
                 "metrics": {name: metrics.load(name).version for name in self.benchmark.metrics},
@@ -108,7 +111,9 @@ class RunPlan:
     def is_finished(self) -> bool:
         """Whether there is nothing to do but to show the results."""
         record = self.record()
-        return record is not None and record.status == "finished" and record.state_digest == self.state_digest and not self.owed()
+        return (
+            record is not None and record.status == "finished" and record.state_digest == self.state_digest() and not self.owed()
+        )
 
 
 def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:

@@ -24,6 +24,8 @@ class RunReport(Frozen):
     n_infra: int = 0
     n_unscored: int = 0
     n_truncated: int = 0
+    n_quarantined: int = 0
+    """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
     exit_code: int = 1
     """Of a failed run: what a command ends with that ran it alone."""

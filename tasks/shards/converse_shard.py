@@ -68,7 +68,8 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> "_Playe
     started = utc_now()
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
     ending = await converse(opening, _cast(worker, context, job), keep)
-    worker.count(run_id, STAGE, episodes=1)
+    is_fault = ending.stop_reason is StopReason.INFRA
+    worker.count(run_id, STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Played(job, ending, _episode(context.spec, job, ending, started))
 
 

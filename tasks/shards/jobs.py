@@ -111,6 +111,7 @@ class Progress:
     run_id: str
     stage: str
     episodes: int = 0
+    faults: int = 0
     turns: int = 0
     output_tokens: int = 0
     programs: int = 0

@@ -108,6 +108,15 @@ class Lake:
         """Rows of one part as models of that kind."""
         return from_arrow(self.read_arrow(table, [part]), kind)
 
+    def is_whole(self, table: str, part: Path) -> bool:
+        """Whether a part can be read (its footer is there and of this schema version); the rows are not looked at."""
+        try:
+            with pq.ParquetFile(part) as file:
+                check_version(table, file.schema_arrow, str(part))
+        except (pa.ArrowInvalid, OSError, SchemaMismatch):
+            return False
+        return True
+
     def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
         """Remove the partition's parts that are not named, and what killed writers left. Callers hold the run's lock."""
         folder = self.folder(table, **keys)

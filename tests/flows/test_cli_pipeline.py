@@ -168,6 +168,19 @@ def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
     assert ask(home, sql.format(line["run_id"])) == more
 
 
+def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> None:
+    run = (*SAMPLE, "--model", "control:gold", "--seed", "22", "--limit", "2", "--json")
+    run_id = parley(home, *run).json()["run_id"]
+    sql = f"SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{run_id}' ORDER BY ALL"
+    whole = ask(home, sql)
+    (part,) = (home / "lake" / "test_verdicts").rglob(f"run={run_id}/part-*.parquet")
+    for damage in (lambda: part.write_bytes(part.read_bytes()[:-30]), part.unlink):
+        damage()
+        assert parley(home, *run).json()["published"] is True
+        parley(home, "publish", "--rebuild")
+        assert ask(home, sql) == whole
+
+
 def test_mended_rows_leave_the_quarantine(home: Path, tmp_path: Path) -> None:
     sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
     lines = sample.read_text().splitlines()
