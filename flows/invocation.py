@@ -26,7 +26,7 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
     """Run the requests; where all of them are finished, start nothing and tell how they ended.
 
     Raises:
-        UsageError: a request cannot be planned; nothing was started.
+        UsageError: a request cannot be planned, or another process is at work on the only run; nothing was started.
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
     """
     plans = [plan_run(request, home) for request in requests]
@@ -34,6 +34,8 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
         return _already_finished(home, plans)
     if len(plans) == 1:
         preflight(plans[0])
+        with home.run_lock(plans[0].run_id):
+            pass  # held by another process: said now, not after server and cluster were started
     return _run_flow(home, requests, board)
 
 

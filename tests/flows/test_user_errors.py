@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
 from tests.flows.parley_command import SAMPLE, ask, parley
 
@@ -77,6 +78,16 @@ def test_a_home_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
     done = parley(tmp_path / "file" / "home", *GOLD, cwd=tmp_path)
     assert done.code in (1, 2)
     assert str(tmp_path / "file") in done.err
+
+
+def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(home: Path, bubblewrap: str) -> None:
+    run_id = parley(home, *GOLD, "--dry-run", "--json").json()["run_id"]
+    with Home(home).run_lock(run_id):
+        done = parley(home, *GOLD)
+    assert done.code == 2
+    assert run_id in done.err
+    assert "type the same command" in done.err
+    assert not (home / "prefect").exists()
 
 
 def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -> None:
