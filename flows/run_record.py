@@ -56,7 +56,6 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         episodes=len(work.episodes),
         owed=work.conversed.n_owed,
         model_calls=work.conversed.model_calls,
-        programs_run=work.executed.n_run,
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,

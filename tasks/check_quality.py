@@ -94,7 +94,7 @@ class QualityGate:
             checked_at=utc_now(),
             docs_dir=plan.home.docs,
             fault_limit=plan.request.max_fault_share,
-            **facts,  # type: ignore[arg-type]
+            **facts,  # type: ignore[arg-type]  (fields of CheckContext by name; the suites' tests hold their types)
         )
         data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
         found = _check_quality(lambda: check_table(table, data, context), table, self._title)

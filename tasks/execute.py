@@ -48,7 +48,8 @@ def execute(
     done = Executed(parts=tuple(shards))
     try:
         for _ in range(MAX_ATTEMPTS):
-            missing = [shard for name, shard in shards.items() if name not in _finished(plan)]
+            finished = _finished(plan)
+            missing = [shard for name, shard in shards.items() if name not in finished]
             if not missing:
                 break
             results, lost = fan_out(client, execute_shard, _with_known(plan, context, missing), on_result)

@@ -20,7 +20,6 @@ class RunReport(Frozen):
     episodes: int = 0
     owed: int = 0
     model_calls: int = 0
-    programs_run: int = 0
     n_infra: int = 0
     n_unscored: int = 0
     n_truncated: int = 0

@@ -136,7 +136,6 @@ def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
         part=name,
         n_episodes=len(played),
         n_infra=len(faults),
-        n_subject_errors=sum(p.ending.stop_reason is StopReason.SUBJECT_ERROR for p in played),
         model_calls=sum(p.n_calls for p in played),
         error=faults[0].error if faults else None,
         permanent=any(fault.permanent for fault in faults),

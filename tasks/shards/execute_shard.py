@@ -104,7 +104,7 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
     name = shard.name + (INFRA_SUFFIX if faults else "")
     lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
     lake.write_part("test_verdicts", verdicts, name, benchmark=spec.benchmark, model=spec.subject.label, run_id=spec.run_id)
-    return ExecuteResult(name, len(shard.items), len(verdicts), n_run, len(faults), faults[0].detail if faults else None)
+    return ExecuteResult(name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None)
 
 
 def with_known(shard: ExecuteShard, known: Mapping[str, KnownVerdict], wanted: set[str]) -> ExecuteShard:

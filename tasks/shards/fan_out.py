@@ -2,20 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from schemas.errors import ServerUnavailable
 from tasks.storage.journal import ShardTaken
 
 S = TypeVar("S")
 R = TypeVar("R")
-
-
-class Lost(Generic[S]):
-    """A shard whose worker died. What it had journaled is not lost; its episodes are owed."""
-
-    def __init__(self, shard: S) -> None:
-        self.shard = shard
 
 
 def fan_out(
@@ -25,14 +18,14 @@ def fan_out(
     on_result: Callable[[R], None] = lambda _: None,
     *,
     at_once: int | None = None,
-) -> tuple[list[R], list[Lost[S]]]:
+) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
     Args:
         at_once: most shards under way together; None leaves it to the workers' threads.
 
     Returns:
-        Results in the order they came, and the shards whose worker died.
+        Results in the order they came, and the shards whose worker died: what it had journaled is not lost, the rest is owed.
 
     Raises:
         ServerUnavailable: the cluster itself is gone.
@@ -52,7 +45,7 @@ def fan_out(
         return begun
 
     results: list[R] = []
-    lost: list[Lost[S]] = []
+    lost: list[S] = []
     arriving = as_completed(submit(at_once), loop=client.loop)
     try:
         for future in arriving:
@@ -60,7 +53,7 @@ def fan_out(
             try:
                 result = future.result()
             except (KilledWorker, ShardTaken):
-                lost.append(Lost(futures[future]))
+                lost.append(futures[future])
                 continue
             results.append(result)
             on_result(result)

@@ -60,7 +60,6 @@ class ConverseResult:
     part: str
     n_episodes: int
     n_infra: int
-    n_subject_errors: int
     model_calls: int
     error: str | None = None
     """One fault of those that made episodes infra, as an example."""
@@ -98,7 +97,6 @@ class ExecuteShard:
 class ExecuteResult:
     part: str
     n_episodes: int
-    n_verdicts: int
     n_run: int
     n_infra: int
     error: str | None = None
