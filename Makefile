@@ -12,10 +12,10 @@ INSTALLING := $(VENV)/.installing
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install bubblewrap demo test check lock clean
+.PHONY: help install bubblewrap demo test check crash bench bench-warehouse lock clean
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 install: $(INSTALLED) ## make .venv from requirements.lock, with Parley itself in it (editable)
 
@@ -66,6 +66,16 @@ check: install bubblewrap ## lint, format, types, architecture and the fast test
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker"
+
+crash: install bubblewrap ## N nights (N=100, SEED=1), each killed at a random moment, compared with one that was not
+	$(BIN)/python -m tests.crash --rounds $(or $(N),100) --seed $(or $(SEED),1)
+
+bench: install bubblewrap ## share of the ideal, CPU, memory, stages and curves of a night beside a plain loop and other clients: 15 minutes
+	$(BIN)/python -m tests.bench.throughput $(BENCH_ARGS)
+	$(BIN)/python -m tests.bench.concurrency_recovery
+
+bench-warehouse: install ## publication and queries on 1, 10 and 100 nights and on 10 million turns: some minutes
+	$(BIN)/python -m tests.bench.warehouse $(BENCH_ARGS)
 
 lock: ## write requirements.lock from what is installed in .venv (after an upgrade that passed the tests)
 	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }

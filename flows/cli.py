@@ -11,12 +11,12 @@ from typer._click.exceptions import ClickException
 
 from flows import cli_data, cli_read, cli_run, cli_upkeep
 from flows.packages import verify_packages
-from flows.processes import sigterm_ends_cleanly
+from flows.signals import INTERRUPTED, TERMINATED, signals_end_cleanly
 from schemas.display import plain_text
 from schemas.errors import ParleyError
 from tasks.planning.request import explain
-
-INTERRUPTED, TERMINATED = 130, 143
+from tasks.storage.disk import disk_full, is_full
+from tasks.storage.home import find_home
 
 app = typer.Typer(
     name="parley",
@@ -51,7 +51,7 @@ def root(
 
 def main() -> None:
     """Run the command line; every expected error is one message and an exit code."""
-    with sigterm_ends_cleanly():
+    with signals_end_cleanly(_say_how_to_go_on):
         sys.exit(_run())
 
 
@@ -72,7 +72,7 @@ def _run() -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        _say(f"parley: {error}. Is there room, and may you read and write there?")
+        _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. May you read and write there?'}")
         return 1
     except (KeyboardInterrupt, typer.Abort):
         _say_how_to_go_on()

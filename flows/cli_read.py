@@ -1,4 +1,4 @@
-"""Commands that only read: show, sql, list, why-rerun."""
+"""Commands that only read: show, sql, list, report, why-rerun."""
 
 import json
 from enum import StrEnum
@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("show")(show)
     app.command("sql")(sql)
     app.command("list")(list_things)
+    app.command("report")(report)
     app.command("why-rerun")(why_rerun)
 
 
@@ -76,27 +77,23 @@ def list_things(
 
 
 def why_rerun(
-    run_a: Annotated[str, typer.Argument(help="A run's id, or its beginning.")],
-    run_b: Annotated[str, typer.Argument(help="Another run's id.")],
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).")],
+    run_b: Annotated[
+        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id; without it what RUN_A was before.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Say field by field what makes two runs different, and whether it makes dialogues or only scores anew."""
-    from dataclasses import asdict
+    """Say field by field what makes two runs different, or why one was worked on again, and what each field makes anew."""
+    from flows.why_text import explain
 
-    from schemas.run import RunSpec
-    from tasks.planning.plan import find_run
-    from tasks.planning.why_rerun import differences
-    from tasks.storage.parquet_store import Lake
+    explain(find_home(), run_a, run_b, json_output=json_output)
 
-    lake = Lake(find_home().lake)
-    before, after = (RunSpec.model_validate_json(find_run(lake, run).spec_json) for run in (run_a, run_b))
-    found = differences(before, after)
-    if json_output:
-        print(json.dumps([asdict(d) for d in found]))
-    elif not found:
-        print("The same run: every field of its specification is equal.")
-    else:
-        from flows.result_table import print_rows
 
-        rows = [(d.field, d.before, d.after, d.reruns) for d in found]
-        print_rows("", ("field", run_a, run_b, "makes anew"), rows)
+def report(
+    night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; without it the latest.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Tell of a night what was reused, what was paid, and why."""
+    from flows.night_text import show_night
+
+    show_night(find_home(), night, json_output=json_output)

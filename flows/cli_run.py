@@ -10,6 +10,7 @@ import typer
 
 from flows.key_values import parse_options
 from flows.progress import board_for_terminal
+from flows.work_text import work_fields
 from schemas.display import plain_line
 from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
@@ -63,6 +64,7 @@ def run(
     keep_reasoning: Annotated[bool, typer.Option(help="Keep a leading <think> block in the answer.")] = False,
     check_served_model: Annotated[bool, typer.Option(help="Refuse answers of another model than the one asked for.")] = True,
     timeout_s: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")] = 300.0,
+    patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for an endpoint that stopped answering.")] = 300.0,
     price: Annotated[
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.")
     ] = None,
@@ -86,6 +88,7 @@ def run(
         omit_reasoning=not keep_reasoning,
         check_served_model=check_served_model,
         timeout_s=timeout_s,
+        patience_s=patience_s,
         usd_per_million_input=price[0] if price else None,
         usd_per_million_output=price[1] if price else None,
     )
@@ -174,4 +177,5 @@ def _json_line(report: RunReport, night_id: str, home: Home) -> dict[str, object
         "n_unscored": report.n_unscored,
         "published": report.is_published,
         "warehouse": str(home.warehouse),
+        **(work_fields(report.work) if report.work else {}),
     }

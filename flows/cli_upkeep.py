@@ -1,10 +1,12 @@
 """Commands of upkeep: publish, server, doctor."""
 
 import json
+import sys
 from typing import Annotated
 
 import typer
 
+from schemas.display import plain_line
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -33,6 +35,10 @@ def publish(
         print(json.dumps({"warehouse": str(report.path), "runs_loaded": report.n_runs_loaded, "rows": report.n_rows}))
     else:
         print(f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s")
+    for one in report.withheld:
+        print(f"parley: run {one.run_id} is withheld: {plain_line(one.reason, 2000)}", file=sys.stderr)
+    if report.withheld:
+        raise typer.Exit(3)
 
 
 @server.command("start")

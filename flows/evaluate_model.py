@@ -1,18 +1,21 @@
 """Flow: one model on one setting of one benchmark, from raw rows to scores."""
 
+from typing import TypeVar, cast
+
 import pyarrow as pa
 from prefect import flow
+from prefect.utilities.annotations import quote
 
 from flows.artifacts import ProgressArtifact
 from flows.preflight import preflight
-from flows.processes import heed_sigterm
-from flows.run_record import NOTHING_YET, Work, finish_run, record_run, remove_leftovers
+from flows.run_record import Work, begin_run, finish_run, remove_leftovers
 from flows.runtime import Night, night
+from flows.signals import heed_signals
 from schemas.episode import Episode
 from schemas.rows import from_arrow
 from schemas.verdict import TestVerdict
 from tasks.check_quality import QualityGate, StoppedByCheck
-from tasks.converse import Conversed, context_for, converse, write_members
+from tasks.converse import Conversed, context_for, converse, settle
 from tasks.execute import execute, expected_verdicts
 from tasks.planning.finished import finished_report
 from tasks.planning.plan import RunPlan, plan_run
@@ -24,6 +27,8 @@ from tasks.stage import stage
 from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home
 from tasks.storage.owed import episode_rows
+
+T = TypeVar("T")
 
 
 @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
@@ -45,8 +50,8 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
     preflight(plan)
     begun = utc_now()
     remove_leftovers(plan)
-    record_run(plan, tonight.night_id, begun, "incomplete", NOTHING_YET)
-    gate, work = QualityGate(plan, plan.request.title), Work()
+    work = begin_run(plan, tonight.night_id, begun)
+    gate = QualityGate(plan, plan.request.title)
     try:
         _work(tonight, plan, gate, work)
     except StoppedByCheck:
@@ -70,22 +75,24 @@ def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
     context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores)
     board.stage(title, execute_shard.STAGE, len(work.episodes))
     progress = ProgressArtifact(f"{title}: execute", len(work.episodes))
-    work.executed = execute(plan, context, work.episodes, tonight.client(), title, lambda r: _advance(progress, r.n_episodes))
+    episodes, client = _unlooked(work.episodes), tonight.client()
+    work.executed = execute(plan, context, episodes, client, title, lambda r: _advance(progress, r.n_episodes))
     progress.done()
     board.done(len(work.episodes))
     verdicts = verdict_rows(plan)
+    work.n_programs = len(verdicts) - verdicts["verdict_id"].null_count
     gate.test_verdicts(verdicts, work.episodes, expected_verdicts(context, plan, work.episodes))
 
     board.stage(title, "score")
-    work.scores = score(plan, work.episodes, from_arrow(verdicts, TestVerdict), title)
-    gate.scores(work.scores, work.episodes)
+    work.scores = score(plan, episodes, _unlooked(from_arrow(verdicts, TestVerdict)), title)
+    gate.scores(work.episodes)
 
 
 def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
     owed = plan.owed()
     tonight.board.stage(title, converse_shard.STAGE, len(owed))
     if not owed:
-        write_members(plan)
+        settle(plan)
         return Conversed()
     progress = ProgressArtifact(f"{title}: converse", len(owed))
     with tonight.model_server(plan) as base_url:
@@ -97,9 +104,14 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
 
 
 def _advance(progress: ProgressArtifact, n_episodes: int) -> None:
-    heed_sigterm()
+    heed_signals()
     progress.advance(n_episodes)
 
 
 def _member_rows(plan: RunPlan) -> pa.Table:
     return episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
+
+
+def _unlooked(rows: T) -> T:
+    """Rows as a task's argument: Prefect would look into each for states of other tasks, which takes longer than the task."""
+    return cast(T, quote(rows))

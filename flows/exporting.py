@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.language.recorded_model import write_recording
-
 from schemas.dialog import Role
 from schemas.errors import UsageError
 from schemas.run import RunEpisode
 from tasks.benchmarks.contract import RecordedAnswer
+from tasks.language.recorded_model import write_recording
 from tasks.planning.plan import find_run
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes

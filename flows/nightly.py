@@ -15,15 +15,22 @@ from flows.publish_results import publish_results, published_count
 from flows.result_table import result_markdown
 from flows.runtime import Night, night
 from flows.stage_benchmarks import stage_benchmarks
-from schemas.errors import ParleyError
+from flows.work_text import work_markdown
+from schemas.errors import DiskFull, ParleyError
 from schemas.run import NightRecord
-from tasks.planning.report import RunReport
+from tasks.planning.finished import as_published
+from tasks.planning.report import RunReport, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.clock import utc_now
+from tasks.storage.disk import naming_full_disk
 from tasks.storage.home import Home, find_home
 from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
+
+
+class RunsFailed(ParleyError):
+    """Some runs of the night failed; the others are published, and all are reported."""
 
 
 def _night_name() -> str:
@@ -51,7 +58,9 @@ def nightly(
         One report for each run.
 
     Raises:
-        ParleyError: a run could not be begun or was stopped by an error. The other runs are published all the same.
+        DiskFull: no run goes on. What is done is kept, and published by the next night.
+        RunsFailed: a run could not be begun or was stopped by an error. The other runs are published all the same.
+        ParleyError: nothing was published.
     """
     verify_packages()
     if requests is None:
@@ -67,10 +76,11 @@ def nightly(
         run_ids = [report.run_id for report in reports if report.run_id]
         tonight.board.stage("night", "publish")
         publish_results(run_ids, home=str(tonight.home.path))
-        show_results(tonight.home, result_markdown(tonight.home, run_ids), reports)
+        tonight.reports = reports = as_published(tonight.home, reports)
+        show_results(tonight.home, f"{result_markdown(tonight.home, run_ids)}\n\n{work_markdown(works(reports))}", reports)
         failed = [report for report in reports if report.status == "failed"]
         if failed:
-            raise ParleyError("; ".join(f"{report.title}: {report.reason}" for report in failed))
+            raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
         return reports
 
 
@@ -86,7 +96,10 @@ def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None
 
 def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
     try:
-        return evaluate_model(request, home=str(tonight.home.path))
+        with naming_full_disk("what this run makes", tonight.home.path):
+            return evaluate_model(request, home=str(tonight.home.path))
+    except DiskFull:
+        raise  # the other runs would fail alike, and so would every word about them
     except ParleyError as error:
         _log.error("%s: %s", request.title, error)
         return RunReport(
@@ -108,5 +121,6 @@ def record_night(home: Home, night_id: str, started: str, reports: Sequence[RunR
         run_ids=tuple(report.run_id for report in reports if report.run_id),
         n_published=published_count(reports),
         n_withheld=sum(report.status == "withheld" for report in reports),
+        work=works(reports),
     )
     Lake(home.lake).write_part("nights", [row], "0", night_id=night_id)

@@ -8,19 +8,20 @@ Files under `<home>/prefect`:
 """
 
 import fcntl
-import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from flows.prefect_server_process import STANDING, try_lock
+from flows.prefect_server_record import Owner, Record, forget, read_record, write_record
+from flows.prefect_server_watch import kept_up
 from flows.prefect_settings import (
     LOOPBACK,
     changed_environment,
@@ -29,17 +30,17 @@ from flows.prefect_settings import (
     configured_api_url,
     database_template,
     is_healthy,
+    naming_lost_server,
     send_what_is_queued,
     server_environment,
 )
-from flows.processes import POLL_S, end_process, is_alive, start_mark
+from flows.processes import POLL_S, end_process, start_mark
 from schemas.errors import ServerUnavailable, UsageError
 
 READY_LIMIT_S = 120.0
 LOCK_LIMIT_S = 60.0
 ENDING_LIMIT_S = 10.0
 PROCESS_FILE = Path(__file__).with_name("prefect_server_process.py")
-Owner = Literal["command", "server start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +53,8 @@ class PrefectServer:
     owned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """Content of server.json."""
-
-    pid: int
-    mark: str
-    port: int
-    owner: Owner
-    host: str = field(default_factory=socket.gethostname)
-
-    @property
-    def root(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
-
-    def lives(self) -> bool:
-        return self.host == socket.gethostname() and is_alive(self.pid, self.mark)
-
-    def as_server(self, *, owned: bool) -> PrefectServer:
-        return PrefectServer(f"{self.root}/api", self.root, self.pid, owned)
+def _as_server(record: Record, *, owned: bool) -> PrefectServer:
+    return PrefectServer(f"{record.root}/api", record.root, record.pid, owned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +64,8 @@ class PendingServer:
     server: PrefectServer
     log: Path | None
     """Its log; None for a configured server."""
-    _record: _Record | None = None
+    _record: Record | None = None
+    _answers: threading.Event = field(default_factory=threading.Event)
 
     def wait_ready(self, limit_s: float = READY_LIMIT_S) -> PrefectServer:
         """Return the server as soon as it answers.
@@ -103,6 +88,7 @@ class PendingServer:
                     f"see {self.log}, or end it by `parley server stop --force`"
                 )
             time.sleep(POLL_S)
+        self._answers.set()
         return self.server
 
 
@@ -123,18 +109,23 @@ def prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterato
 
 @contextmanager
 def starting_prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -> Iterator[PendingServer]:
-    """As `prefect_server`, but without waiting: start what else takes seconds, then call `wait_ready`."""
+    """As `prefect_server`, but without waiting: start what else takes seconds, then call `wait_ready`.
+
+    A server of ours that ends before the context does, killed for example, is started again on its port and its database.
+    """
     configured = configured_api_url()
     if configured is not None:
-        with changed_environment({"PREFECT_API_URL": configured}):
+        with changed_environment({"PREFECT_API_URL": configured}), naming_lost_server(configured):
             yield PendingServer(PrefectServer(configured, configured.removesuffix("/api"), None, owned=False), None)
         return
     folder = _folder(home)
     users, pending = _join(folder, secret_names)
     try:
-        with changed_environment(client_settings(folder, pending.server.api_url)):
+        api_url = pending.server.api_url
+        with changed_environment(client_settings(folder, api_url)), naming_lost_server(api_url):
             try:
-                yield pending
+                with kept_up(lambda: _is_missed(folder), lambda: _start_again(folder, secret_names), pending._answers):
+                    yield pending
             finally:
                 send_what_is_queued()
     finally:
@@ -166,9 +157,9 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
     """
     folder = _folder(home)
     with _decision(folder):
-        record = _read_record(folder)
+        record = read_record(folder)
         if record is None or not record.lives():
-            _forget(folder)
+            forget(folder)
             return False
         users = try_lock(folder / "users.lock", fcntl.LOCK_EX)
         if users is None and not force:
@@ -176,7 +167,7 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
                 f"Prefect server {record.root} (pid {record.pid}) is in use by a running command; wait, or give --force"
             )
         end_process(record.pid, record.mark)
-        _forget(folder)
+        forget(folder)
         if users is not None:
             os.close(users)
         return True
@@ -184,10 +175,10 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
 
 def server_status(home: Path) -> PrefectServer | None:
     """The home's server if it runs and answers, else None. `owned` is true for one that stays (`parley server start`)."""
-    record = _read_record(home.resolve() / "prefect")
+    record = read_record(home.resolve() / "prefect")
     if record is None or not record.lives() or not is_healthy(f"{record.root}/api"):
         return None
-    return record.as_server(owned=record.owner == STANDING)
+    return _as_server(record, owned=record.owner == STANDING)
 
 
 def _folder(home: Path) -> Path:
@@ -219,7 +210,7 @@ def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "comman
     with _decision(folder):
         users = _become_user(folder)
         try:
-            record = _read_record(folder)
+            record = read_record(folder)
             if record is not None and record.lives():
                 record, owned = _adopt(folder, record, owner), False
             else:
@@ -227,14 +218,14 @@ def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "comman
         except BaseException:
             os.close(users)
             raise
-    return users, PendingServer(record.as_server(owned=owned), folder / "server.log", record)
+    return users, PendingServer(_as_server(record, owned=owned), folder / "server.log", record)
 
 
 def _become_user(folder: Path) -> int:
     """A shared lock on the users file. Where a server that found no users holds it while ending, wait for that end."""
     deadline = time.monotonic() + ENDING_LIMIT_S
     while (descriptor := try_lock(folder / "users.lock", fcntl.LOCK_SH)) is None:
-        record = _read_record(folder)
+        record = read_record(folder)
         if time.monotonic() > deadline:
             if record is None or not record.lives():
                 raise ServerUnavailable(
@@ -245,11 +236,11 @@ def _become_user(folder: Path) -> int:
     return descriptor
 
 
-def _adopt(folder: Path, record: _Record, owner: Owner) -> _Record:
+def _adopt(folder: Path, record: Record, owner: Owner) -> Record:
     if owner == "command" or record.owner == owner:
         return record
-    standing = _Record(**{**asdict(record), "owner": owner})
-    _write_record(folder, standing)
+    standing = Record(**{**asdict(record), "owner": owner})
+    write_record(folder, standing)
     return standing
 
 
@@ -258,15 +249,15 @@ def _leave(folder: Path, users: int) -> None:
     with _decision(folder):
         os.close(users)
         last = try_lock(folder / "users.lock", fcntl.LOCK_EX)
-        record = _read_record(folder)
+        record = read_record(folder)
         if last is not None and record is not None and record.owner != STANDING:
             end_process(record.pid, record.mark)
-            _forget(folder)
+            forget(folder)
         if last is not None:
             os.close(last)
 
 
-def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]) -> _Record:
+def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]) -> Record:
     """Start a server process on a socket that is bound here, so that no other process can take its port."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -288,29 +279,25 @@ def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]
                 pass_fds=(bound.fileno(),),
                 start_new_session=True,
             )
-    record = _Record(process.pid, start_mark(process.pid) or "", port, owner)
-    _write_record(folder, record)
+    record = Record(process.pid, start_mark(process.pid) or "", port, owner)
+    write_record(folder, record)
     return record
+
+
+def _is_missed(folder: Path) -> bool:
+    """Whether the home's server ended without being stopped: a command that stops one removes its record."""
+    record = read_record(folder)
+    return record is not None and not record.lives()
+
+
+def _start_again(folder: Path, secret_names: tuple[str, ...]) -> None:
+    """Start a server that is missed, unless another command has done it. Its port stays, so that all clients find it."""
+    with _decision(folder):
+        record = read_record(folder)
+        if record is not None and not record.lives():
+            _launch(folder, record.owner, record.port, secret_names)
 
 
 def _last_lines(log: Path, n: int = 3) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-n:] if log.exists() else []
     return f"{' | '.join(lines) or 'nothing in its log'} (see {log})"
-
-
-def _read_record(folder: Path) -> _Record | None:
-    try:
-        return _Record(**json.loads((folder / "server.json").read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
-
-
-def _write_record(folder: Path, record: _Record) -> None:
-    part = folder / "server.json.part"
-    part.write_text(json.dumps(asdict(record)), encoding="utf-8")
-    os.replace(part, folder / "server.json")
-
-
-def _forget(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        (folder / "server.json").unlink()

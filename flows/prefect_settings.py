@@ -44,6 +44,26 @@ def check_configured(api_url: str) -> None:
         )
 
 
+@contextmanager
+def naming_lost_server(api_url: str) -> Iterator[None]:
+    """Say it where a server has stopped answering under a command: Prefect asks again for a minute, then raises httpx's error.
+
+    Raises:
+        ServerUnavailable: in place of such an error.
+    """
+    try:
+        yield
+    except Exception as error:
+        import httpx
+
+        if not isinstance(error, httpx.TransportError):
+            raise
+        raise ServerUnavailable(
+            f"the Prefect server at {api_url} stopped answering ({error or type(error).__name__}). Nothing that was finished is"
+            " lost: see to it that it runs, then type the same command again"
+        ) from error
+
+
 def send_what_is_queued() -> None:
     """Let Prefect send the logs and events that its threads still hold; after the server's end they would be lost."""
     from prefect.events.worker import EventsWorker

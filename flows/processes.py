@@ -1,18 +1,34 @@
 """Processes that Parley starts: who they are, what they may see of the environment, how they end."""
 
 import os
+import shutil
 import signal
-import threading
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 from schemas.secret_names import looks_secret as looks_secret
 from schemas.secret_names import without_secrets as without_secrets
 
 POLL_S = 0.05
+_HOST = socket.gethostname()
+
+
+@contextmanager
+def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
+    """Start processes in this block: they inherit no variable that looks like a key, but for `keep`.
+
+    What a process was started with stays readable in /proc for as long as it lives, whatever it removes itself.
+    """
+    hidden = {name: value for name, value in os.environ.items() if looks_secret(name) and name not in keep}
+    for name in hidden:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def start_mark(pid: int) -> str | None:
@@ -68,31 +84,25 @@ def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
 
 
 @contextmanager
-def sigterm_ends_cleanly() -> Iterator[None]:
-    """Let SIGTERM unwind the stack (exit status 143), so that servers and clusters are ended as by Ctrl-C.
-
-    Does nothing outside the main thread, where Python allows no handlers.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _exit_by_sigterm)
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A folder below `parent` for this process's temporary files, removed with the block."""
+    remove_abandoned(parent)
+    folder = parent / f"{_HOST}-{os.getpid()}-{_started(os.getpid())}"
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        yield
+        yield folder
     finally:
-        signal.signal(signal.SIGTERM, before)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-_asked_to_end: list[int] = []
+def remove_abandoned(parent: Path) -> None:
+    """Remove the scratch folders of this host's processes that were killed. Those of other hosts are theirs to remove."""
+    for folder in parent.glob(f"{_HOST}-*-*"):
+        pid, _, started = folder.name.removeprefix(f"{_HOST}-").partition("-")
+        if pid.isdigit() and _started(int(pid)) != started:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _exit_by_sigterm(signum: int, frame: FrameType | None) -> None:
-    signal.signal(signum, signal.SIG_IGN)
-    _asked_to_end.append(128 + signum)
-    raise SystemExit(128 + signum)
-
-
-def heed_sigterm() -> None:
-    """End here if SIGTERM came before: an exception that is raised in a callback or a finalizer goes no further than that."""
-    if _asked_to_end:
-        raise SystemExit(_asked_to_end[0])
+def _started(pid: int) -> str | None:
+    mark = start_mark(pid)
+    return mark.replace("/", "-") if mark else None

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from flows.signals import heed_signals
+
 
 class Board:
     """Where progress goes. This one keeps counts and shows nothing: the base of the live board and of plain lines."""
@@ -20,7 +22,8 @@ class Board:
         self.stage_started = time.monotonic()
 
     def stage(self, title: str, stage: str, total: int = 0) -> None:
-        """A stage of a run begins; `total` episodes are to be done in it (0: not counted)."""
+        """A stage of a run begins; `total` episodes are to be done in it (0: not counted). Ends here if a signal asked for it."""
+        heed_signals()
         with self.lock:
             self.title, self.stage_name, self.total = title, stage, total
             self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0

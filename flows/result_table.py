@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from flows.work_text import work_lines
 from schemas.display import markdown_cell, plain_line
 from tasks.benchmarks import registry
 from tasks.planning.report import RunReport
@@ -57,18 +58,26 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
 
 def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool = False) -> None:
     """Print the result table, what was done, and where the results lie."""
-    rows = _rows(home, [report.run_id for report in reports if report.is_published])
-    if rows:
-        print_rows(*_without_constants(rows))
+    print_result_rows(home, [report.run_id for report in reports if report.is_published])
     for report in reports:
         if report.run_id:
             print(_summary(report))
+        if report.work:
+            for line in work_lines(report.work):
+                print(f"  {line}")
     if home.warehouse.exists():
         print(f"Warehouse: {home.warehouse}")
     if next_steps:
         print("Next:")
         for command in _next_commands(reports):
             print(f"  {command}")
+
+
+def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
+    """Print the results of some runs, if the warehouse shows any."""
+    rows = _rows(home, run_ids)
+    if rows:
+        print_rows(*_without_constants(rows))
 
 
 def _without_constants(rows: Sequence[Sequence[Any]]) -> tuple[str, tuple[str, ...], list[tuple[Any, ...]]]:

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, field
 
-from schemas.content_id import canonical_json
+from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.run import RunRecord, RunStatus
 from schemas.score import Score
+from schemas.work import RunWork
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed
+from tasks.planning.account import Found, look, nothing_done, with_episodes
 from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan, parley_version
 from tasks.planning.report import RunReport, Tally, tally, withheld_because
@@ -19,12 +21,15 @@ NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncat
 
 @dataclass
 class Work:
-    """What the stages of one invocation have made so far."""
+    """What the stages of one invocation found and have made so far."""
 
+    found: Found
     conversed: Conversed = field(default_factory=Conversed)
     episodes: tuple[Episode, ...] = ()
     executed: Executed = field(default_factory=lambda: Executed(parts=()))
     scores: tuple[Score, ...] = ()
+    n_programs: int = 0
+    """Verdicts of the run that a program has decided."""
     is_whole: bool = True
     """False where a quality check stopped it."""
 
@@ -45,7 +50,10 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     status: RunStatus = "withheld" if reason else "finished"
     if not work.is_whole:
         work.conversed.n_owed = len(plan.owed())
-    record_run(plan, night_id, begun, status, counts, work.conversed, reason, checked.docs_path)
+    keep_models(plan)
+    done = account(plan, work, status)
+    work.conversed.model_calls = done.model_calls
+    _write(plan, night_id, begun, done, counts, work, reason, checked)
     return RunReport(
         run_id=plan.run_id,
         title=plan.request.title,
@@ -61,21 +69,43 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         n_truncated=counts.n_truncated,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=checked.docs_path,
+        work=done,
     )
 
 
-def record_run(
+def account(plan: RunPlan, work: Work, status: str) -> RunWork:
+    """What of the run was reused and what was paid for."""
+    done = with_episodes(
+        nothing_done(plan, work.found, status), plan, work.found, work.conversed.kept, work.conversed.model_calls
+    )
+    n_run = work.executed.n_run
+    return done.model_copy(update={"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)})
+
+
+def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
+    """Look at what is there, and write that the run is being worked on; the models it uses, too."""
+    before = plan.record()
+    work = Work(look(plan, before))
+    work.conversed.n_owed = len(work.found.owed)
+    keep_models(plan)
+    _write(plan, night_id, begun, nothing_done(plan, work.found, "incomplete"), NOTHING_YET, work)
+    return work
+
+
+def _write(
     plan: RunPlan,
     night_id: str,
     begun: str,
-    status: RunStatus,
+    done: RunWork,
     counts: Tally,
-    conversed: Conversed | None = None,
+    work: Work,
     reason: str | None = None,
-    docs_path: str | None = None,
+    checked: Checked | None = None,
 ) -> None:
-    """Write the run's record, and the models it uses, to the lake."""
     spec = plan.spec
+    status: RunStatus = done.status  # type: ignore[assignment]
+    is_over = status != "incomplete"
+    state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}
     row = RunRecord(
         run_id=plan.run_id,
         night_id=night_id,
@@ -94,14 +124,15 @@ def record_run(
         started_at=begun,
         finished_at=utc_now(),
         n_episodes=counts.n_episodes,
-        n_owed=conversed.n_owed if conversed else len(plan.owed()),
+        n_owed=work.conversed.n_owed,
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
-        model_calls=conversed.model_calls if conversed else 0,
-        docs_path=docs_path,
-        state_digest=plan.state_digest() if status == "finished" else None,
+        model_calls=done.model_calls,
+        docs_path=checked.docs_path if checked else None,
+        state_digest=content_id(state) if status == "finished" else None,
         parley_version=parley_version(),
+        state=tuple({**state, **(checked.seal if checked else {})}.items()),
+        work=done,
     )
-    keep_models(plan)
     plan.lake.write_part("runs", [row], "0", **plan.keys)

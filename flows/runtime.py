@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 from flows.preflight import SERVED_HERE
+from flows.processes import scratch_folder
 from flows.progress import Board
 from schemas.run import Provider
 from tasks.planning.plan import RunPlan
@@ -42,10 +43,11 @@ class Night:
             from flows.task_runner import dask_cluster, warm
             from tasks.shards.worker import PROGRESS_TOPIC
 
+            scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
             cluster = dask_cluster(
                 n_workers=self.workers,
                 threads_per_worker=THREADS_PER_WORKER,
-                scratch=self.home.path / "dask",
+                scratch=scratch,
                 secret_names=self.secret_names,
             )
             self._client = self._resources.enter_context(cluster)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from flows import packages
 from flows.packages import verify_packages as verify_packages
-from flows.processes import looks_secret
+from flows.processes import hidden_secrets, looks_secret
 from schemas.errors import ServerUnavailable
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ QUIET = {
     "distributed.admin.tick.limit": "1h",
     "distributed.diagnostics.nvml": False,
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "10s",
 }
-"""No warnings about a busy loop, no look for GPUs, and no statistical profiler, which costs CPU all through a run."""
+"""No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run."""
 
 
 @contextmanager
@@ -73,20 +74,21 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
 
     packages.verify_packages()
     scratch.mkdir(parents=True, exist_ok=True)
-    with dask.config.set(QUIET), ExitStack() as stack:
+    with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack:
         try:
-            cluster = LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=threads_per_worker,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                local_directory=str(scratch),
-                silence_logs=logging.CRITICAL,
-            )
-            client = stack.enter_context(Client(stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False))
-            client.wait_for_workers(n_workers, timeout=START_LIMIT_S)
+            with hidden_secrets(secret_names):
+                cluster = LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=threads_per_worker,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                    local_directory=str(scratch),
+                    silence_logs=logging.CRITICAL,
+                )
+                client = stack.enter_context(Client(stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False))
+                client.wait_for_workers(n_workers, timeout=START_LIMIT_S)
         except (OSError, RuntimeError, TimeoutError) as error:
             raise ServerUnavailable(
                 f"the Dask cluster of {n_workers} workers on this machine did not start: {error}. "

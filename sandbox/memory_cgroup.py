@@ -49,6 +49,13 @@ def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
             _remove(group.folder)
 
 
+def remove_abandoned() -> None:
+    """Remove the groups of killed Parleys. The first group that a process makes does so, too, but there may be none to make."""
+    place = _writable_parent()
+    if place is not None:
+        _reap(place[0])
+
+
 def _make(limit_bytes: int) -> MemoryCgroup | None:
     place = _writable_parent()
     if place is None:

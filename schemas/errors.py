@@ -10,6 +10,7 @@
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
     │   ├── ModelUnavailable      an endpoint that did not give an answer
     │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
+    ├── DiskFull                  no room for what was to be kept: goes on where it stopped once there is
     ├── CorruptRows               rows of the lake that no version of Parley would have written
     └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
 
@@ -75,6 +76,10 @@ class ModelUnavailable(InfraError):
 
 
 class ServerUnavailable(InfraError):
+    pass
+
+
+class DiskFull(ParleyError):
     pass
 
 

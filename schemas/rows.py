@@ -1,10 +1,11 @@
 """Models to Arrow and back."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.errors import CorruptRows, SchemaMismatch
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
@@ -12,29 +13,52 @@ from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 M = TypeVar("M", bound=BaseModel)
 
 
-def _pairs_to_structs(value: Any, kind: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_list(kind):
-        return [_pairs_to_structs(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        if isinstance(value, (tuple, list)):
-            return {"key": value[0], "value": value[1]}
-        return {field.name: _pairs_to_structs(value[field.name], field.type) for field in kind}
-    return value
+Converter = Callable[[Any], Any]
 
 
-def _structs_to_pairs(value: Any, kind: pa.DataType) -> Any:
-    if value is None:
-        return None
+@cache
+def _to_plain(kind: pa.DataType) -> Converter | None:
+    """What turns a model's value into what Arrow takes for that type; None where Arrow takes it as it is."""
     if pa.types.is_list(kind):
-        return tuple(_structs_to_pairs(item, kind.value_type) for item in value)
-    if pa.types.is_struct(kind):
-        names = [field.name for field in kind]
-        if names == ["key", "value"]:
-            return (value["key"], value["value"])
-        return {field.name: _structs_to_pairs(value[field.name], field.type) for field in kind}
-    return value
+        inner = _to_plain(kind.value_type)
+        return None if inner is None else lambda value: None if value is None else [inner(item) for item in value]
+    if not pa.types.is_struct(kind):
+        return None
+    if _is_pair(kind):
+        return lambda pair: None if pair is None else {"key": pair[0], "value": pair[1]}
+    fields = [(field.name, _to_plain(field.type)) for field in kind]
+
+    def plain(value: Any) -> Any:
+        if value is None:
+            return None
+        held = value.__dict__
+        return {name: held[name] if inner is None else inner(held[name]) for name, inner in fields}
+
+    return plain
+
+
+@cache
+def _from_plain(kind: pa.DataType) -> Converter | None:
+    """The way back for one Arrow type; None where the model takes the value as it is."""
+    if pa.types.is_list(kind):
+        inner = _from_plain(kind.value_type)
+        return None if inner is None else lambda value: None if value is None else tuple(inner(item) for item in value)
+    if not pa.types.is_struct(kind):
+        return None
+    if _is_pair(kind):
+        return lambda pair: None if pair is None else (pair["key"], pair["value"])
+    fields = [(field.name, _from_plain(field.type)) for field in kind]
+    if not any(inner for _, inner in fields):
+        return None
+
+    def back(value: Any) -> Any:
+        return None if value is None else {name: value[name] if inner is None else inner(value[name]) for name, inner in fields}
+
+    return back
+
+
+def _is_pair(kind: pa.DataType) -> bool:
+    return [field.name for field in kind] == ["key", "value"]
 
 
 def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
@@ -46,23 +70,29 @@ def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
         TypeError: a row is not of the table's model.
     """
     spec = TABLES[table]
-    dumped = []
+    held = []
     for row in rows:
         if not isinstance(row, spec.model):
             raise TypeError(f"table {table} holds {spec.model.__name__} rows, not {type(row).__name__}")
-        dumped.append(
-            {f.name: _pairs_to_structs(v, f.type) for f, v in zip(spec.schema, row.model_dump(mode="json").values(), strict=True)}
-        )
+        held.append(row.__dict__)
+    return pa.Table.from_arrays([_column(held, field) for field in spec.schema], schema=spec.schema)
+
+
+def _column(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
+    values = [row[field.name] for row in rows]
+    convert = _to_plain(field.type)
+    if convert is not None:
+        values = [convert(value) for value in values]
     try:
-        return pa.Table.from_pylist(dumped, schema=spec.schema)
+        return pa.array(values, field.type)
     except UnicodeEncodeError:
-        return pa.Table.from_pylist([_clean_text(row) for row in dumped], schema=spec.schema)
+        return pa.array([_clean_text(value) for value in values], field.type)
 
 
 def _clean_text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8") if not value.isascii() else value
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_clean_text(item) for item in value]
     if isinstance(value, dict):
         return {key: _clean_text(item) for key, item in value.items()}
@@ -85,22 +115,29 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
         )
 
 
+@cache
+def _adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
+    return TypeAdapter(list[model])  # pyright: ignore[reportInvalidTypeForm]  (a type made at run time)
+
+
 def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
     """Rows as models, validated.
 
     Raises:
         CorruptRows: a row that the model does not allow; names the row, the field and its value.
     """
-    kinds = {field.name: field.type for field in data.schema}
-    rows: list[M] = []
-    for number, row in enumerate(data.to_pylist()):
-        try:
-            rows.append(model.model_validate({name: _structs_to_pairs(value, kinds[name]) for name, value in row.items()}))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(step) for step in first["loc"])
-            raise CorruptRows(
-                f"{model.__name__} row {number}: {place} = {first['input']!r:.80}: {first['msg']}. The Parquet file was changed"
-                " or damaged since it was written: remove it and type the same command again, which makes it anew"
-            ) from error
-    return rows
+    columns = {}
+    for name, column in zip(data.column_names, data.columns, strict=True):
+        convert = _from_plain(column.type)
+        values = column.to_pylist()
+        columns[name] = values if convert is None else [convert(value) for value in values]
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    try:
+        return _adapter(model).validate_python(rows)
+    except ValidationError as error:
+        first = error.errors()[0]
+        number, *steps = first["loc"]
+        raise CorruptRows(
+            f"{model.__name__} row {number}: {'.'.join(map(str, steps))} = {first['input']!r:.80}: {first['msg']}. The Parquet"
+            " file was changed or damaged since it was written: remove it and type the same command again, which makes it anew"
+        ) from error

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
+from schemas.work import RunWork
 
 
 class Provider(StrEnum):
@@ -190,6 +191,10 @@ class RunRecord(Frozen):
     """Digest of all that this state was made from (wanted episodes, sandbox environment, metric versions): while it stays
     the same, there is nothing to do. None unless finished."""
     parley_version: str
+    state: tuple[tuple[str, str], ...] = ()
+    """What `state_digest` is made of, by name; of a run that is not finished what it last was."""
+    work: RunWork | None = None
+    """What the latest invocation did for it, and why."""
 
 
 class RunEpisode(Frozen):
@@ -225,6 +230,8 @@ class NightRecord(Frozen):
     run_ids: tuple[str, ...]
     n_published: int = Field(ge=0)
     n_withheld: int = Field(ge=0)
+    work: tuple[RunWork, ...] = ()
+    """Of each run: what was reused, what was paid, and why."""
 
 
 class QualityCheck(Frozen):

@@ -88,10 +88,10 @@ TABLES: dict[str, Table] = {
         Table("test_verdicts", TestVerdict, 1, _RUN),
         Table("judge_verdicts", JudgeVerdict, 1, _RUN),
         Table("scores", Score, 1, _RUN),
-        Table("runs", RunRecord, 1, _RUN),
+        Table("runs", RunRecord, 2, _RUN),
         Table("run_episodes", RunEpisode, 1, _RUN),
         Table("quality_checks", QualityCheck, 1, _RUN),
         Table("models", ModelRecord, 1, ("model",)),
-        Table("nights", NightRecord, 1, ("night_id",)),
+        Table("nights", NightRecord, 2, ("night_id",)),
     )
 }

@@ -1,7 +1,9 @@
 """Prefect task: the quality suites between the stages."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 from prefect import task
@@ -11,10 +13,11 @@ from schemas.dialog import Role
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.rows import to_arrow
-from schemas.run import QualityCheck
+from schemas.run import QualityCheck, RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
+from warehouse import seal
 from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, dialog_rounds, index_path, problem_digests
 
 
@@ -24,6 +27,8 @@ class Checked:
 
     failures: tuple[QualityCheck, ...]
     docs_path: str | None
+    seal: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of the files that were checked, for the run's record."""
 
 
 class StoppedByCheck(ParleyError):
@@ -41,7 +46,7 @@ class QualityGate:
     def __init__(self, plan: RunPlan, title: str) -> None:
         self._plan, self._title = plan, title
         self._found: list[QualityCheck] = []
-        self._facts: dict[str, object] = {}
+        self._sealed: dict[str, str] = {}
 
     def dialogs(self) -> None:
         problems = to_arrow("problems", self._plan.staged.problems)
@@ -54,27 +59,59 @@ class QualityGate:
     def episodes(self, episodes: pa.Table) -> None:
         plan = self._plan
         rounds = dialog_rounds(to_arrow("dialogs", plan.staged.dialogs)) if plan.benchmark.fixed_rounds else None
-        self._check("episodes", episodes, wanted_episodes=frozenset(w.episode_id for w in plan.members), dialog_rounds=rounds)
+        self._seal("episodes", "run_episodes")
+        contained = plan.lake.read("run_episodes", RunEpisode, **plan.keys)
+        self._check(
+            "episodes",
+            episodes,
+            wanted_episodes=frozenset(w.episode_id for w in plan.members),
+            episode_facts=self._facts,
+            contained_episodes={c.episode_id: (c.problem_id, c.sample) for c in contained},
+            check_served_model=plan.request.model.check_served_model or None,
+            dialog_rounds=rounds,
+        )
 
     def test_verdicts(self, verdicts: pa.Table, episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
+        self._seal("test_verdicts")
         self._check(
             "test_verdicts",
             verdicts,
             episode_rounds=self._rounds(episodes),
+            episode_facts=self._facts,
             expected_verdicts=expected,
             wall_limit_s=self._plan.spec.limits.wall_s,
         )
 
-    def scores(self, scores: Sequence[BaseModel], episodes: Sequence[Episode]) -> None:
-        benchmark = self._plan.benchmark
+    def scores(self, episodes: Sequence[Episode]) -> None:
+        """The scores as they lie in the lake: what is published."""
+        plan, benchmark = self._plan, self._plan.benchmark
+        self._seal("scores")
         self._check(
             "scores",
-            scores,
+            plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
             episode_rounds=self._rounds(episodes),
+            episode_facts=self._facts,
             metric_ranges={name: benchmark.metric_ranges.get(name, (0.0, 1.0)) for name in benchmark.metrics},
             per_round_metrics=benchmark.per_round_metrics,
             implications=tuple(Implication(*implied) for implied in benchmark.implications),
         )
+
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, object]]:
+        """Episode id -> what it was made of, as the rows must say it."""
+        spec = self._plan.spec
+        return {
+            w.episode_id: {
+                "setting": spec.setting,
+                "dataset_version": spec.dataset_version,
+                "problem_id": w.dialog.problem_id,
+                "dialog_id": w.dialog.dialog_id,
+                "row_digest": w.dialog.row_digest,
+                "sample": w.sample,
+                "seed": w.seed,
+            }
+            for w in self._plan.members
+        }
 
     def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
         dialogs = self._plan.dialogs
@@ -84,6 +121,13 @@ class QualityGate:
             else max((step.turn for step in e.steps), default=0)
             for e in episodes
         }
+
+    def _folder(self, table: str) -> Path:
+        return self._plan.lake.folder(table, **self._plan.keys)
+
+    def _seal(self, *tables: str) -> None:
+        """Keep what a table's files are now, before its rows are judged."""
+        self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
 
     def _check(self, table: str, rows: Sequence[BaseModel] | pa.Table, **facts: object) -> None:
         plan = self._plan
@@ -103,10 +147,32 @@ class QualityGate:
             raise StoppedByCheck(table)
 
     def finish(self) -> Checked:
-        """Keep the checks in the lake."""
+        """Keep the checks in the lake. Files that changed since they were checked are a failed check themselves."""
         plan = self._plan
+        changed = [table for table, sealed in self._sealed.items() if seal.table_seal(self._folder(table)) != sealed]
+        self._found += [self._changed(table) for table in changed]
         plan.lake.write_part("quality_checks", self._found, "checks", **plan.keys)
-        return Checked(tuple(blocking_failures(self._found)), index_path(plan.home.docs, plan.run_id))
+        return Checked(
+            tuple(blocking_failures(self._found)),
+            index_path(plan.home.docs, plan.run_id),
+            seal.run_seal({table: self._folder(table) for table in seal.SEALED}),
+        )
+
+    def _changed(self, table: str) -> QualityCheck:
+        plan = self._plan
+        return QualityCheck(
+            run_id=plan.run_id,
+            benchmark=plan.spec.benchmark,
+            model=plan.spec.subject.label,
+            table_name=table,
+            suite=f"{table}: the files",
+            expectation="files_unchanged",
+            success=False,
+            crashed=False,
+            blocking=True,
+            detail=f"files in {self._folder(table)} changed while the run was under way, after they were checked",
+            checked_at=utc_now(),
+        )
 
 
 @task(name="check quality", task_run_name="check {table} · {title}", **OPTIONS)

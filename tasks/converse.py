@@ -2,12 +2,13 @@
 
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prefect import task
 
+from schemas.episode import Step
 from schemas.errors import ServerUnavailable
 from schemas.run import RunEpisode
 from tasks.cache_policy import OPTIONS
@@ -17,7 +18,9 @@ from tasks.shards.fan_out import even_shards, fan_out
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.worker import close_run
 from tasks.storage.journal import read_journal, remove_journal
+from tasks.storage.merging import merge_episodes
 from tasks.storage.owed import WantedEpisode, episode_rows, read_episodes, unfinished
+from tasks.storage.tries import shard_try
 
 MAX_ATTEMPTS = 3
 """Of an episode in one night, where faults of machine or service end it."""
@@ -33,6 +36,8 @@ class Conversed:
     model_calls: int = 0
     n_owed: int = 0
     error: str | None = None
+    kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
+    """Episode that was taken up again -> its messages that stood already, and were not asked for again."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
@@ -43,32 +48,31 @@ def converse(
 
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
     """
-    done = Conversed()
+    done, lost = Conversed(), []
     try:
         for attempt in range(MAX_ATTEMPTS):
             owed = plan.owed()
             if not owed:
                 break
-            if attempt:
+            if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
-            this_try = replace(context, invocation=f"{context.invocation}-{attempt}")
-            results, lost = fan_out(
-                client, converse_shard, _shards(plan, this_try, owed), on_result, at_once=context.shards_at_once
-            )
+            shards = _shards(plan, replace(context, invocation=f"{context.invocation}-{attempt}"), owed)
+            if not attempt:
+                done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
+            with shard_try(plan.home.tries(plan.run_id), shards[0].context.invocation):
+                results, lost = fan_out(client, converse_shard, shards, on_result, at_once=context.shards_at_once)
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
             is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
-            if is_stuck or any(result.permanent for result in results):
+            is_pointless = not lost and all(result.permanent for result in results if result.n_infra)
+            if is_stuck or is_pointless:
                 break
     finally:
         client.run(close_run, plan.run_id)
     done.n_owed = len(plan.owed())
     if not done.n_owed:
         done.error = None
-    write_members(plan)
-    journal = plan.home.journal(plan.run_id)
-    if not read_journal(journal, plan.unfinished_ids()):
-        remove_journal(journal)
+    settle(plan)
     return done
 
 
@@ -94,7 +98,20 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...])
     return [ConverseShard(context, group) for group in even_shards(jobs, size)]
 
 
-def write_members(plan: RunPlan) -> None:
+def settle(plan: RunPlan) -> None:
+    """Keep what was played: the run's members in the lake, and no journal of which all is Parquet (a kill may have left one).
+
+    Where nothing is owed any more, the run's parts become one.
+    """
+    if not plan.owed():
+        merge_episodes(plan.lake, **plan.keys)
+    _write_members(plan)
+    journal = plan.home.journal(plan.run_id)
+    if not read_journal(journal, plan.unfinished_ids()):
+        remove_journal(journal)
+
+
+def _write_members(plan: RunPlan) -> None:
     """Say in the lake which episodes the run contains: those that exist, finished or infra."""
     found = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
     existing = set(found["episode_id"].to_pylist())
@@ -136,4 +153,5 @@ def context_for(plan: RunPlan, *, workers: int, cores: int, base_url: str | None
         fsync=request.fsync,
         check_served_model=request.model.check_served_model,
         timeout_s=request.model.timeout_s,
+        patience_s=request.model.patience_s,
     )

@@ -18,6 +18,8 @@ from tasks.shards.execute_shard import execute_shard, test_runs, verdict_id_of, 
 from tasks.shards.fan_out import even_shards, fan_out
 from tasks.shards.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, KnownVerdict, RunContext
 from tasks.shards.worker import close_run
+from tasks.storage.merging import replace_by_one
+from tasks.storage.tries import shard_try
 
 MAX_ATTEMPTS = 3
 _LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
@@ -45,6 +47,10 @@ def execute(
 ) -> Executed:
     """Decide every test run of the run's episodes; verdicts that exist for the same program and environment are not run again."""
     shards = {shard.name: shard for shard in _shards(plan, context, episodes)}
+    whole = content_id(sorted(shards))
+    if plan.lake.is_whole("test_verdicts", plan.lake.folder("test_verdicts", **plan.keys) / f"part-{whole}.parquet"):
+        plan.lake.keep_only("test_verdicts", (whole,), **plan.keys)
+        return Executed(parts=(whole,))
     done = Executed(parts=tuple(shards))
     try:
         for _ in range(MAX_ATTEMPTS):
@@ -52,7 +58,8 @@ def execute(
             missing = [shard for name, shard in shards.items() if name not in finished]
             if not missing:
                 break
-            results, lost = fan_out(client, execute_shard, _with_known(plan, context, missing), on_result)
+            with shard_try(plan.home.tries(plan.run_id), context.invocation):
+                results, lost = fan_out(client, execute_shard, _with_known(plan, context, missing), on_result)
             done.n_run += sum(result.n_run for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
     finally:
@@ -60,6 +67,11 @@ def execute(
     finished = _finished(plan)
     done.parts = tuple(name if name in finished else name + INFRA_SUFFIX for name in shards)
     plan.lake.keep_only("test_verdicts", done.parts, **plan.keys)
+    if len(shards) > 1 and finished.issuperset(shards):
+        parts = plan.lake.parts("test_verdicts", **plan.keys)
+        rows = plan.lake.read_arrow("test_verdicts", parts)
+        replace_by_one(plan.lake, "test_verdicts", rows, whole, parts, **plan.keys)
+        done.parts = (whole,)
     return done
 
 

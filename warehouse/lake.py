@@ -110,18 +110,32 @@ def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
 
     path = lake / partition.folder / part.name
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             check_version(partition.table, file.schema_arrow, str(path))
             rows = file.read().cast(TABLES[partition.table].schema)
     except FileNotFoundError as error:
         raise LakeMoved(str(path)) from error
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise SchemaMismatch(
             f"{path} cannot be read as table {partition.table!r}: {error}. Move it away; `parley run` with the same"
             " arguments makes it anew"
         ) from error
     _check_keys(rows, partition, path)
     return rows.append_column("part", pa.repeat(part.name, rows.num_rows))
+
+
+def is_other_version(table: str, path: Path) -> bool:
+    """Whether a part is a whole file of its table, written by another schema version."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from schemas.tables import NAME_KEY, VERSION_KEY
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, ValueError, OSError):
+        return False
+    return metadata.get(NAME_KEY) == table.encode() and metadata.get(VERSION_KEY) != str(TABLES[table].version).encode()
 
 
 def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:

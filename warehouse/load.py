@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.errors import SchemaMismatch
 from warehouse import sql_files
 from warehouse.connect import identifier
-from warehouse.lake import Part, Partition, read_part
+from warehouse.lake import Part, Partition, is_other_version, read_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,16 @@ BATCH_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
+class Damage:
+    """A partition that was left out because a part of it cannot be read."""
+
+    partition: Partition
+    reason: str
+    is_other_version: bool
+    """Whether that part is whole, and another schema version wrote it."""
+
+
+@dataclass(frozen=True)
 class Synced:
     """What one table's update did."""
 
@@ -35,6 +46,8 @@ class Synced:
     """Rows read from those files."""
     n_repeated: int = 0
     """Of them, rows that a newer part repeats and that were left out."""
+    damaged: tuple[Damage, ...] = ()
+    """Left out: the table holds nothing of them, and the next publication tries again."""
 
 
 def targets(table: str) -> tuple[str, ...]:
@@ -49,30 +62,42 @@ def sync_table(
     wanted: Mapping[str, Partition],
     in_scope: Callable[[Partition], bool] = lambda _: True,
 ) -> Synced:
-    """Make the rows of one table those of the wanted partitions.
+    """Make the rows of one table those of the wanted partitions. May commit what is open, and then leaves a transaction open.
 
     Args:
         wanted: folder -> partition.
         in_scope: partitions that may change; others stay as they are.
 
     Raises:
-        SchemaMismatch: a part that cannot be read.
         LakeMoved: a part that is gone since it was listed.
     """
-    loaded = _loaded(connection, table)
-    stale = [p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts]
-    gone = [Partition(table, folder) for folder in loaded if folder not in wanted and in_scope(Partition(table, folder))]
-    _delete(connection, [p for p in stale if p.folder in loaded] + gone)
+    stale, gone = out_of_date(connection, table, wanted, in_scope)
+    known = loaded_parts(connection, table)
+    unload(connection, [p for p in (*stale, *gone) if p.folder in known])
     n_files = n_rows = n_inserted = 0
-    for batch in _batches(lake, stale):
+    damaged: list[Damage] = []
+    for batch in _batches(lake, stale, damaged):
+        if n_files:
+            _let_go(connection)
         n_inserted += _insert(connection, table, [rows for _, _, rows in batch])
         _note_loaded(connection, batch)
         n_files += len(batch)
         n_rows += sum(rows.num_rows for _, _, rows in batch)
-    return Synced((*stale, *gone), n_files, n_rows, n_rows - n_inserted)
+    return Synced((*stale, *gone), n_files, n_rows, n_rows - n_inserted, tuple(damaged))
 
 
-def _loaded(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Part, ...]]:
+def out_of_date(
+    connection: "DuckDBPyConnection", table: str, wanted: Mapping[str, Partition], in_scope: Callable[[Partition], bool]
+) -> tuple[tuple[Partition, ...], tuple[Partition, ...]]:
+    """Partitions in scope that are to be loaded (again), and those that are to go."""
+    loaded = loaded_parts(connection, table)
+    stale = tuple(p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts)
+    gone = tuple(Partition(table, folder) for folder in loaded if folder not in wanted and in_scope(Partition(table, folder)))
+    return stale, gone
+
+
+def loaded_parts(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Part, ...]]:
+    """Folder -> parts of the lake that a table's rows were read from."""
     rows = connection.execute(
         "select folder, part, size, mtime_ns from _loaded_parts where table_name = ? order by folder, part", [table]
     ).fetchall()
@@ -82,7 +107,8 @@ def _loaded(connection: "DuckDBPyConnection", table: str) -> dict[str, tuple[Par
     return {folder: tuple(parts) for folder, parts in found.items()}
 
 
-def _delete(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -> None:
+def unload(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -> None:
+    """Remove the rows of some partitions of one table."""
     if not partitions:
         return
     table = partitions[0].table
@@ -103,11 +129,18 @@ def _delete(connection: "DuckDBPyConnection", partitions: Sequence[Partition]) -
 Batch = list[tuple[Partition, Part, "pa.Table"]]
 
 
-def _batches(lake: Path, partitions: Iterable[Partition]) -> Iterator[Batch]:
-    """Parts with their rows. A partition is not divided, since staging chooses among the rows of one partition."""
+def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage]) -> Iterator[Batch]:
+    """Parts with their rows. A partition is not divided, since staging chooses among the rows of one partition.
+
+    One of which a part cannot be read is left out, and added to `damaged`.
+    """
     batch: Batch = []
     for partition in partitions:
-        batch.extend((partition, part, read_part(lake, partition, part)) for part in partition.parts)
+        try:
+            batch += [(partition, part, read_part(lake, partition, part)) for part in partition.parts]
+        except SchemaMismatch as error:
+            other = any(is_other_version(partition.table, lake / partition.folder / part.name) for part in partition.parts)
+            damaged.append(Damage(partition, str(error), other))
         if sum(rows.nbytes for _, _, rows in batch) >= BATCH_BYTES:
             yield batch
             batch = []
@@ -128,6 +161,12 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
     finally:
         connection.unregister("incoming")
     return int(counts[0][0][0])
+
+
+def _let_go(connection: "DuckDBPyConnection") -> None:
+    """DuckDB holds the Arrow data of an insert until its transaction ends, and a rebuild inserts all that was ever run."""
+    connection.execute("commit")
+    connection.execute("begin")
 
 
 def _note_loaded(connection: "DuckDBPyConnection", batch: Batch) -> None:

@@ -4,7 +4,7 @@ A mart's SELECT has `run_id` among its columns and reads only the runs of the te
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs")
 """Marts of all benchmarks, in an order in which each finds those it reads."""
+
+SCORES_AT_ONCE = 500_000
+"""Rows of `score_rows` from which marts are made in one statement."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ def plan_marts(connection: "DuckDBPyConnection", given: Sequence[SqlFile]) -> Ma
 
 
 def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Collection[str], published: Collection[str]) -> None:
-    """Bring all marts up to date.
+    """Bring all marts up to date. Commits what is open and leaves a transaction open.
+
+    DuckDB 2.0 was seen to read a table as empty that had been made without rows, and filled, in one transaction.
 
     Args:
         touched: runs whose rows are to be made anew (or removed, where not published).
@@ -76,14 +81,19 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
     Raises:
         ParleyError: a mart's SQL fails; names it.
     """
-    _set_runs(connection, "touched_runs", touched)
-    _set_runs(connection, "changed_runs", set(touched) & set(published))
-    for mart in plan.marts[: plan.n_unchanged]:
+    set_runs(connection, "touched_runs", touched)
+    kept, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
+    for mart in kept:
         connection.execute(f"delete from {identifier(mart.name)} where run_id in (select run_id from touched_runs)")
-        _run(connection, mart, f"insert into {identifier(mart.name)} by name\n{_selection(mart)}")
-    _set_runs(connection, "changed_runs", published)
-    for mart in plan.marts[plan.n_unchanged :]:
+    set_runs(connection, "changed_runs", ())
+    for mart in remade:
         _run(connection, mart, f"create or replace table {identifier(mart.name)} as\n{_selection(mart)}")
+    connection.execute("commit")
+    connection.execute("begin")
+    for runs in _groups(connection, set(touched) & set(published)):
+        _insert(connection, kept, runs)
+    for runs in _groups(connection, published):
+        _insert(connection, remade, runs)
     connection.execute("delete from _marts")
     connection.executemany(
         "insert into _marts (mart, position, statement) values (?, ?, ?)",
@@ -91,11 +101,33 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
     )
 
 
+def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
+    """Runs, so many at a time that their scores can be held in memory: a rebuild makes the marts of all that was ever run."""
+    sizes = dict(connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()) if runs else {}
+    group: list[str] = []
+    n_scores = 0
+    for run_id in sorted(runs):
+        if group and n_scores + sizes.get(run_id, 0) > SCORES_AT_ONCE:
+            yield group
+            group, n_scores = [], 0
+        group.append(run_id)
+        n_scores += sizes.get(run_id, 0)
+    if group:
+        yield group
+
+
+def _insert(connection: "DuckDBPyConnection", marts: Sequence[SqlFile], runs: Collection[str]) -> None:
+    set_runs(connection, "changed_runs", runs)
+    for mart in marts:
+        _run(connection, mart, f"insert into {identifier(mart.name)} by name\n{_selection(mart)}")
+
+
 def _selection(mart: SqlFile) -> str:
     return f"select * from (\n{mart.statement}\n) as mart where run_id in (select run_id from changed_runs)\norder by all"
 
 
-def _set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:
+def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:
+    """Make a temporary table of some runs."""
     connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")
     if run_ids:
         connection.execute(f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)])

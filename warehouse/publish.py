@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from schemas.errors import ParleyError, UnknownName, UsageError
 from warehouse import migrate
 from warehouse.connect import FILE_NAME, warehouse_path
+from warehouse.copying import copy_file
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import collect_marts, plan_marts, refresh_marts
 from warehouse.sql_files import SqlFile
 from warehouse.update import Update, update_tables
 from warehouse.validate import validate
+from warehouse.withholding import Withheld
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
+_MEMORY_BYTES = 3 * 2**30
+_MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class PublishReport:
     rebuilt_because: str | None = None
     """Why the file was made from the lake alone; None where the old one was continued."""
     warnings: tuple[str, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+    """Runs that call themselves finished and were withheld here: their files are damaged, changed or do not fit together."""
 
 
 def publish(
@@ -63,7 +69,8 @@ def publish(
     """Bring `<home>/warehouse.duckdb` up to date with `<home>/lake`.
 
     Only what changed since the last publication is read. Readers keep the file they opened, and find the new one when they open
-    again. Whatever ends a publication early, SIGKILL included, leaves the old file as it was.
+    again. Whatever ends a publication early, SIGKILL included, leaves the old file as it was. A run whose files are damaged, were
+    changed since their checks, or do not fit together is withheld with its reason; the others are published.
 
     Args:
         run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
@@ -75,7 +82,7 @@ def publish(
     Raises:
         UsageError: the home has no lake.
         UnknownName: the lake has no such run.
-        SchemaMismatch: a Parquet file that cannot be read; names it.
+        SchemaMismatch: Parquet files of another schema version, and no run besides them; names one.
         ParleyError: another publication holds the lock for too long, a mart fails, or the new file is not consistent.
     """
     lake = home / "lake"
@@ -121,10 +128,15 @@ def _publish_locked(
     _check_selected(listing, selected)
     _remove_leftovers(home)
     target = warehouse_path(home)
-    connection, rebuilt_because = _open_next(home, rebuild)
+    try:
+        connection, rebuilt_because = _open_next(home, rebuild)
+    except BaseException:
+        _remove_leftovers(home)
+        raise
     continued = target.exists() and rebuilt_because is None
     try:
         connection.execute("set enable_progress_bar = false")
+        connection.execute(f"set memory_limit = '{_memory_bytes()}B'")
         register_intervals(connection)
         connection.execute("begin")
         update = update_tables(connection, lake, listing, selected if continued else None)
@@ -133,7 +145,8 @@ def _publish_locked(
             connection.execute("rollback")
             return _report(connection, target, update, started, ())
         refresh_marts(connection, plan, update.touched, update.published)
-        warnings = (*update.warnings, *validate(connection, plan.marts))
+        validate(connection, plan.marts, update.touched if plan.complete else update.touched | update.published)
+        warnings = (*(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld), *update.warnings)
         connection.execute("commit")
         connection.execute("checkpoint")
         report = _report(connection, target, update, started, warnings, replaced=True, rebuilt_because=rebuilt_because)
@@ -145,6 +158,11 @@ def _publish_locked(
     for warning in report.warnings:
         LOG.warning("warehouse: %s", warning)
     return report
+
+
+def _memory_bytes() -> int:
+    """What DuckDB may hold before it moves data to the disk, beside the new file."""
+    return int(min(_MEMORY_BYTES, _MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
 
 
 def _check_selected(listing: Listing, selected: Collection[str] | None) -> None:
@@ -175,7 +193,7 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
     if reason is None and old.exists():
         reason = "another program wrote to it" if _write_ahead_log(home).exists() else None
         if reason is None:
-            shutil.copyfile(old, new)
+            copy_file(old, new)
             try:
                 connection = duckdb.connect(str(new))
                 found = migrate.found_version(connection)
@@ -188,7 +206,11 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
         LOG.warning("%s is made anew from the lake: %s", old, reason)
         _remove_leftovers(home)
     connection = duckdb.connect(str(new))
-    migrate.create_tables(connection)
+    try:
+        migrate.create_tables(connection)
+    except duckdb.Error:
+        connection.close()
+        raise
     return connection, reason
 
 
@@ -218,6 +240,7 @@ def _report(
         replaced=replaced,
         rebuilt_because=rebuilt_because,
         warnings=warnings,
+        withheld=tuple(update.withheld),
     )
 
 

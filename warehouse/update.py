@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.errors import SchemaMismatch
 from warehouse.lake import Listing, Partition
-from warehouse.load import Synced, sync_table
+from warehouse.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
+from warehouse.seal import SEALED
+from warehouse.withholding import Withheld, changed_since_checked, unsound, withhold
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -29,11 +32,15 @@ class Update:
     n_files: int = 0
     n_rows: int = 0
     warnings: list[str] = field(default_factory=list[str])
+    damaged: list[Damage] = field(default_factory=list[Damage])
+    withheld: list[Withheld] = field(default_factory=list[Withheld])
+    """Runs that call themselves finished and are not shown."""
 
     def add(self, table: str, synced: Synced) -> tuple[Partition, ...]:
         self.is_empty = self.is_empty and not synced.changed
         self.n_files += synced.n_files
         self.n_rows += synced.n_rows
+        self.damaged += synced.damaged
         if synced.n_repeated and table in OF_PUBLISHED_RUNS:
             self.warnings.append(f"{table}: {synced.n_repeated} rows that superseded parts repeat were left out")
         return synced.changed
@@ -45,8 +52,13 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
     Of a run that is not finished only its row and its quality checks are held. Episodes are held of all runs of a published run's
     benchmark and model, since it may share any of them; the views show those that published runs contain.
 
+    A finished run of which files were changed since they were checked, cannot be read or do not fit together is withheld.
+
     Args:
         selected: runs that may change; None for all, which also removes runs that the lake no longer holds.
+
+    Raises:
+        SchemaMismatch: another schema version wrote what there is, and no run is left to be shown.
     """
     update = Update()
 
@@ -61,8 +73,10 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
         changed = sync(table, _any, of_selected_run)
         if table == "runs":
             update.touched.update(partition.last_key for partition in changed)
+    update.withheld += withhold(
+        connection, changed_since_checked(lake, _records_to_compare(connection, listing, update, selected))
+    )
     published = _published(connection)
-    update.published = frozenset(published)
     for table in OF_PUBLISHED_RUNS:
         changed = sync(table, lambda partition: partition.last_key in published, of_selected_run)
         update.touched.update(partition.last_key for partition in changed)
@@ -72,20 +86,53 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
     def of_pair(partition: Partition) -> bool:
         return (partition.keys["benchmark"], partition.keys["model"]) in pairs
 
-    shared_before = _sharers(connection)
-    changed = sync("episodes", of_pair, _any if selected is None else of_pair)
-    if changed:
-        shared_after = _sharers(connection)
-        for partition in changed:
-            for sharers in (shared_before, shared_after):
-                update.touched |= sharers.get(partition.last_key, set())
+    of_scope = _any if selected is None else of_pair
+    held = {folder: partition for folder, partition in listing["episodes"].items() if of_pair(partition)}
+    payers = [p.last_key for changes in out_of_date(connection, "episodes", held, of_scope) for p in changes]
+    update.touched |= _sharers(connection, payers)
+    sync("episodes", of_pair, of_scope)
+    update.touched |= _sharers(connection, payers)
     prices_before = _prices(connection)
     for table in OF_NO_RUN:
         changed = sync(table, _any, _any)
         if table == "problems":
             update.touched.update(_runs_on_datasets(connection, changed))
     update.touched.update(_runs_with_models(connection, _prices(connection) ^ prices_before))
+    _withhold_unsound(connection, listing, update)
     return update
+
+
+def _records_to_compare(
+    connection: "DuckDBPyConnection", listing: Listing, update: Update, selected: Collection[str] | None
+) -> list[Partition]:
+    """Records of the finished runs in scope of which the record, or files of results, are not those that were loaded."""
+    changed = set(update.touched)
+    for table in SEALED:
+        loaded = loaded_parts(connection, table)
+        changed.update(p.last_key for p in listing[table].values() if loaded.get(p.folder) != p.parts)
+        changed.update(Partition(table, folder).last_key for folder in loaded if folder not in listing[table])
+    finished = changed & _published(connection).keys()
+    return [p for p in listing["runs"].values() if p.last_key in finished and (selected is None or p.last_key in selected)]
+
+
+def _withhold_unsound(connection: "DuckDBPyConnection", listing: Listing, update: Update) -> None:
+    published = _published(connection)
+    faults = unsound(connection, update.touched & published.keys(), update.damaged)
+    withheld = withhold(connection, faults)
+    gone = {one.run_id for one in withheld}
+    for table in OF_PUBLISHED_RUNS:
+        unload(connection, [p for p in listing[table].values() if p.last_key in gone])
+    update.withheld += withheld
+    for damage in update.damaged:
+        if damage.partition.table == "runs":
+            update.withheld.append(Withheld(damage.partition.last_key, damage.reason))
+        elif not any(damage.reason in one.reason for one in withheld):
+            update.warnings.append(damage.reason)
+    update.touched |= {one.run_id for one in update.withheld}
+    update.published = frozenset(_published(connection))
+    older = next((damage for damage in update.damaged if damage.is_other_version), None)
+    if older is not None and not update.published:
+        raise SchemaMismatch(older.reason)
 
 
 def _any(_: Partition) -> bool:
@@ -98,15 +145,14 @@ def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
     return {run_id: (benchmark, model) for run_id, benchmark, model in rows}
 
 
-def _sharers(connection: "DuckDBPyConnection") -> dict[str, set[str]]:
-    """Run that paid for episodes -> runs that contain any of them."""
+def _sharers(connection: "DuckDBPyConnection", payers: Sequence[str]) -> set[str]:
+    """Runs that contain any episode which one of these runs paid for."""
     rows = connection.execute(
-        "select distinct e.run_id, c.run_id from run_episodes as c inner join episode_rows as e on c.episode_id = e.episode_id"
+        "select distinct run_id from run_episodes where episode_id in"
+        " (select episode_id from episode_rows where run_id in (select unnest(?::varchar[])))",
+        [list(payers)],
     ).fetchall()
-    found: dict[str, set[str]] = {}
-    for paid_by, contained_in in rows:
-        found.setdefault(paid_by, set()).add(contained_in)
-    return found
+    return {run_id for (run_id,) in rows}
 
 
 def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partition]) -> set[str]:
@@ -129,6 +175,12 @@ def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
 
 
 def _runs_with_models(connection: "DuckDBPyConnection", changed: Iterable[tuple[object, ...]]) -> set[str]:
-    labels = sorted({str(row[0]) for row in changed})
-    rows = connection.execute("select run_id from run_roles where list_contains(?::varchar[], model)", [labels]).fetchall()
-    return {run_id for (run_id,) in rows}
+    """Runs in which any of these identities plays a role. A night that brings a model's next revision touches no earlier run."""
+    identities = sorted({tuple(str(value) for value in row[:4]) for row in changed})
+    found: set[str] = set()
+    for identity in identities:
+        rows = connection.execute(
+            "select run_id from run_roles where (model, revision, weights_digest, chat_template) = (?, ?, ?, ?)", list(identity)
+        ).fetchall()
+        found.update(run_id for (run_id,) in rows)
+    return found

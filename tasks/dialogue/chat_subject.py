@@ -12,7 +12,13 @@ from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 
-CONTEXT_LENGTH = "context_length"
+_REFUSALS = MappingProxyType(
+    {
+        "context_length": "the conversation is longer than its context",
+        "content_filter": "the endpoint's content filter let no answer through",
+    }
+)
+"""Finish reason of an empty answer -> why there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,8 @@ class ChatSubject:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """The model's answer in round `transcript.turn`.
 
-        A conversation too long for the model ends the dialogue: that is the subject's failure, not infra.
+        A conversation that is too long for the model, or for which a content filter lets no answer through, ends the dialogue as
+        the subject's failure: neither infra nor an empty program that fails its tests. A cut answer is judged as it is.
 
         Raises:
             ModelUnavailable: no usable answer after all retries.
@@ -53,11 +60,12 @@ class ChatSubject:
                 sample=transcript.sample,
             )
         )
-        if completion.finish_reason == CONTEXT_LENGTH:
+        refusal = None if completion.content else _REFUSALS.get(completion.finish_reason or "")
+        if refusal is not None:
             return Stop(
                 StopReason.SUBJECT_ERROR,
-                f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}:"
-                " the conversation is longer than its context",
+                f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
+                completion.n_calls,
             )
         return _step(transcript.turn, completion)
 

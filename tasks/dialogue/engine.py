@@ -52,6 +52,6 @@ async def converse(opening: Transcript, cast: Cast, keep: Callable[[Step], None]
             failed_calls = fault.n_calls if isinstance(fault, ModelUnavailable) else 0
             return Ending(steps, StopReason.INFRA, str(fault), permanent, failed_calls)
         if isinstance(said, Stop):
-            return Ending(steps, said.reason, said.error)
+            return Ending(steps, said.reason, said.error, failed_calls=said.n_calls)
         keep(said)
         steps = (*steps, said)

@@ -14,6 +14,8 @@ class Stop:
 
     reason: StopReason
     error: str | None = None
+    n_calls: int = 0
+    """Requests sent before it stopped."""
 
 
 class Seat(Protocol):

@@ -4,23 +4,31 @@ import asyncio
 import contextlib
 from collections import deque
 
+_MEMORY = 64
+"""Requests over which the share of overloads is taken."""
+
 
 class AdaptiveLimit:
     """How many requests may be out at once. Belongs to one event loop.
 
-    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) halves the limit, once for all
+    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) lowers the limit, once for all
     requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of the budget.
+
+    How much it is lowered depends on how many of the latest requests were overloads (as in data centre TCP): by half where all
+    were, by little where few were. So it settles just below an endpoint's capacity instead of swinging between it and its half,
+    and an endpoint that fails one request in a hundred for reasons of its own still gets most of the budget.
     """
 
     def __init__(self, budget: int, *, floor: int = 1, decrease: float = 0.5) -> None:
-        """`budget` >= `floor` >= 1 requests; 0 < `decrease` < 1."""
+        """`budget` >= `floor` >= 1 requests; 0 < `decrease` < 1 is what is left of the limit where all requests are overloads."""
         if not 1 <= floor <= budget or not 0 < decrease < 1:
             raise ValueError(
                 f"budget {budget}, floor {floor}, decrease {decrease}: needs 1 <= floor <= budget and 0 < decrease < 1"
             )
         self.budget, self.floor, self._decrease = budget, floor, decrease
-        self._window, self._era = float(budget), 0
+        self._window, self._era, self._before = float(budget), 0, float(budget)
         self._step = max(1.0, budget / 32)
+        self._overload_share, self._n_known = 0.0, 0
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -60,15 +68,24 @@ class AdaptiveLimit:
 
     def succeeded(self, ticket: int) -> None:
         """An answer came. Answers to requests older than the last decrease tell nothing about the limit now."""
+        self._learn(0.0)
         if ticket == self._era and self._window < self.budget:
             self._window = min(float(self.budget), self._window + self._step / self._window)
             self._wake()
 
     def overloaded(self, ticket: int) -> None:
         """The endpoint was too busy."""
+        self._learn(1.0)
         if ticket == self._era:
-            self._era += 1
-            self._window = max(float(self.floor), self._window * self._decrease)
+            self._era, self._before = self._era + 1, self._window
+        if ticket == self._era - 1:
+            kept = 1 - (1 - self._decrease) * self._overload_share
+            self._window = max(float(self.floor), min(self._window, self._before * kept))
+
+    def _learn(self, overload: float) -> None:
+        """The share of overloads among the latest requests: a plain mean at first, then one that forgets."""
+        self._n_known = min(self._n_known + 1, _MEMORY)
+        self._overload_share += (overload - self._overload_share) / self._n_known
 
     def _wake(self) -> None:
         """Hands free places to those waiting; the place is theirs from here on."""

@@ -1,18 +1,22 @@
-"""One HTTP client and one adaptive limit per endpoint, event loop and process, shared by all models opened on it."""
+"""One HTTP client, adaptive limit and outage watch per endpoint, event loop and process, shared by all models opened on it."""
 
 import asyncio
 import hashlib
+import json
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tasks.language.concurrency import AdaptiveLimit
 from tasks.language.endpoint_key import OPENAI_URL
+from tasks.language.outage import OutagePolicy, OutageWatch
 from tasks.language.wire import TokenLimitName
 
 if TYPE_CHECKING:
+    from aiohttp import ClientSession
     from openai import AsyncOpenAI
 
 _KEEP_ALIVE_S = 4.0
@@ -24,13 +28,25 @@ class EndpointPool:
     """Left once for each `join_pool`; the last to leave closes it."""
 
     client: "AsyncOpenAI"
+    session: "ClientSession"
+    url: str
     limit: AdaptiveLimit
+    watch: OutageWatch
     token_limit_name: TokenLimitName = "max_tokens"
     """Newer OpenAI models refuse `max_tokens`; learnt from their refusal."""
     users: int = 0
 
     def __repr__(self) -> str:
-        return f"EndpointPool({self.client.base_url}, users={self.users})"
+        return f"EndpointPool({self.url}, users={self.users})"
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        """Send one JSON body: status, headers and bytes of what came back, whatever it is.
+
+        Raises:
+            aiohttp.ClientError, OSError: no connection, or one that broke off.
+        """
+        async with self.session.post(self.url + path, data=json.dumps(body).encode(), allow_redirects=False) as response:
+            return response.status, response.headers, await response.read()
 
     async def leave(self) -> None:
         self.users -= 1
@@ -38,26 +54,30 @@ class EndpointPool:
             pools = _POOLS.get(asyncio.get_running_loop(), {})
             for name in [name for name, pool in pools.items() if pool is self]:
                 del pools[name]
+            self.watch.close()
+            await self.session.close()
             await self.client.close()
 
 
 _POOLS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, EndpointPool]] = weakref.WeakKeyDictionary()
 
 
-def join_pool(url: str, key: str | None, *, concurrency: int, connect_s: float, timeout_s: float) -> EndpointPool:
+def join_pool(
+    url: str, key: str | None, *, concurrency: int, connect_s: float, timeout_s: float, outage: OutagePolicy
+) -> EndpointPool:
     """The running loop's pool for an endpoint, made at first use."""
     pools = _POOLS.setdefault(asyncio.get_running_loop(), {})
-    name = hashlib.sha256(repr((url, key, concurrency, connect_s, timeout_s)).encode()).hexdigest()
+    name = hashlib.sha256(repr((url, key, concurrency, connect_s, timeout_s, outage)).encode()).hexdigest()
     if name not in pools:
         client = _client(url, key, concurrency=concurrency, connect_s=connect_s, timeout_s=timeout_s)
-        pools[name] = EndpointPool(client, AdaptiveLimit(concurrency))
+        session = _session(client, url, concurrency=concurrency, connect_s=connect_s)
+        pools[name] = EndpointPool(client, session, url.rstrip("/"), AdaptiveLimit(concurrency), OutageWatch(url, outage))
     pools[name].users += 1
     return pools[name]
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine, where no proxy has any business."""
-    """Whether a URL leads to this machine itself."""
+    """Whether a URL leads to this machine itself, where no proxy has any business."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -80,6 +100,29 @@ def _client(url: str, key: str | None, *, concurrency: int, connect_s: float, ti
     if url != OPENAI_URL:
         _forget_openai_account(client)
     return client
+
+
+def _session(client: "AsyncOpenAI", url: str, *, concurrency: int, connect_s: float) -> "ClientSession":
+    """For the chat requests: with the SDK's own authorization, and nothing that a server could make it keep."""
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
+        headers={
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "parley",
+            **_authorization(client),
+        },
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=not is_loopback(url),
+    )
+
+
+def _authorization(client: "AsyncOpenAI") -> dict[str, str]:
+    account = {"OpenAI-Organization": client.organization, "OpenAI-Project": client.project}
+    return {**client.auth_headers, **{name: value for name, value in account.items() if value}}
 
 
 def _forget_openai_account(client: "AsyncOpenAI") -> None:

@@ -1,14 +1,14 @@
 """Any OpenAI-compatible endpoint: APIs, vLLM and the embedded server alike.
 
-Called through the SDK's `post` with raw bytes as answer, over the aiohttp transport: about a third of the CPU of its typed call
-(DECISIONS: model client). Retries, time limits and concurrency are ours; the SDK's are off.
+The SDK knows address and key and lists the models; the chat request itself goes straight over an aiohttp session, which takes a
+third of the CPU of the SDK's cheapest call (DECISIONS: model client). Retries, time limits and concurrency are ours.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from schemas.errors import ModelUnavailable
@@ -16,6 +16,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.endpoint_key import endpoint_url, key_variable, resolve_key
 from tasks.language.endpoint_pool import EndpointPool, join_pool
+from tasks.language.outage import OutagePolicy, OutageWatch
 from tasks.language.wire import (
     Answer,
     Fault,
@@ -39,14 +40,16 @@ class CallPolicy:
     timeout_s: float = 300.0
     """Of one request, connection included."""
     max_tries: int = 8
+    """Of one request. Tries during an outage of the endpoint are not counted."""
     patience_s: float = 900.0
-    """No new try begins later than this after the first."""
+    """No new try begins later than this after the first, waiting for the end of an outage not counted."""
     backoff_s: float = 0.5
     """Longest first wait; doubles with each try (full jitter)."""
     max_backoff_s: float = 30.0
     max_retry_after_s: float = 120.0
     """A longer Retry-After is cut to this."""
     check_served_model: bool = True
+    outage: OutagePolicy = field(default_factory=OutagePolicy)
 
 
 class OpenAIModel:
@@ -67,6 +70,7 @@ class OpenAIModel:
         self._key_variable = key_variable(endpoint)
         self._key = resolve_key(endpoint, environ)
         self._pool: EndpointPool | None = None
+        self._has_served = False
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.identity.label} at {self.url})"
@@ -78,7 +82,9 @@ class OpenAIModel:
         """The endpoint's client and limit on the running loop; joined at the first call."""
         if self._pool is None:
             p = self._policy
-            self._pool = join_pool(self.url, self._key, concurrency=p.concurrency, connect_s=p.connect_s, timeout_s=p.timeout_s)
+            self._pool = join_pool(
+                self.url, self._key, concurrency=p.concurrency, connect_s=p.connect_s, timeout_s=p.timeout_s, outage=p.outage
+            )
         return self._pool
 
     async def aclose(self) -> None:
@@ -94,28 +100,54 @@ class OpenAIModel:
         """
         pool = self.pool()
         started_s = tries = 0
+        last_try = self._policy.max_tries
         while True:
+            if pool.watch.is_down:
+                waited_s = await self._outlast(pool.watch, tries)
+                started_s, last_try = started_s and started_s + waited_s, tries + self._policy.max_tries
             body = request_body(self.identity.name, request, pool.token_limit_name)
-            ticket = await pool.limit.acquire(again=tries > 0)
-            started_s, tries = started_s or time.monotonic(), tries + 1
             try:
-                outcome = await self.ask(pool, body)
-                _tell(pool, ticket, outcome)
-            finally:
-                pool.limit.release()
+                ticket = await pool.limit.acquire(again=tries > 0)
+                try:
+                    if pool.watch.is_down and not pool.watch.is_probe():
+                        continue
+                    started_s, tries = started_s or time.monotonic(), tries + 1
+                    outcome = await self.ask(pool, body)
+                    _tell(pool, ticket, outcome)
+                finally:
+                    pool.limit.release()
+            except BaseException:
+                pool.watch.abandoned()
+                raise
             elapsed_s = time.monotonic() - started_s
             if isinstance(outcome, Answer):
-                self._check_served(outcome, tries)
-                return _completion(outcome, request.sampling.omit_reasoning, elapsed_s, tries)
+                imposture = self._imposture(outcome)
+                if imposture is None:
+                    return _completion(outcome, request.sampling.omit_reasoning, elapsed_s, tries)
+                outcome = imposture
             if outcome.kind in ("context_length", "content_filter"):
                 return Completion(content="", finish_reason=outcome.kind, latency_s=elapsed_s, n_calls=tries)
             if outcome.kind == "token_limit_name":
                 pool.token_limit_name = "max_completion_tokens"
                 continue
+            if pool.watch.is_down:
+                continue
             wait_s = self._wait_s(outcome, tries)
-            if outcome.kind == "permanent" or tries >= self._policy.max_tries or elapsed_s + wait_s > self._policy.patience_s:
+            has_tried_enough = tries >= last_try and not pool.watch.is_suspect
+            if outcome.kind == "permanent" or has_tried_enough or elapsed_s + wait_s > self._policy.patience_s:
                 raise self.unavailable(outcome, tries)
             await asyncio.sleep(wait_s)
+
+    async def _outlast(self, watch: OutageWatch, tries: int) -> float:
+        """Seconds until the endpoint was back, or until this request was chosen to find out.
+
+        Raises:
+            ModelUnavailable: it did not come back in time.
+        """
+        begun_s = time.monotonic()
+        if not await watch.wait():
+            raise self.unavailable(Fault("transient", watch.describe()), tries)
+        return time.monotonic() - begun_s
 
     async def ask(self, pool: EndpointPool, body: dict[str, Any]) -> Answer | Fault:
         """One request for one answer, without retries."""
@@ -123,9 +155,9 @@ class OpenAIModel:
         if isinstance(outcome, Fault):
             return outcome
         try:
-            return read_answer(outcome)
+            return self._without_key(read_answer(outcome))
         except MalformedAnswer as error:
-            return Fault("transient", self.shown(str(error)))
+            return Fault("transient", self.shown(str(error)), 200)
 
     async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
         """One request: POST with a body, else GET.
@@ -139,16 +171,26 @@ class OpenAIModel:
             async with asyncio.timeout(self._policy.timeout_s):
                 if body is None:
                     return await pool.client.get(path, cast_to=bytes)
-                return await pool.client.post(path, body=body, cast_to=bytes)
+                status, headers, data = await pool.post(path, body)
+                return data if 200 <= status < 300 else self._refusal(status, data.decode("utf-8", "replace"), headers, body)
         except APIStatusError as error:
-            fault = read_fault(error.status_code, self.redacted(error.response.text), error.response.headers, body or {})
-            return replace(fault, text=self.redacted(fault.text))
+            return self._refusal(error.status_code, error.response.text, error.response.headers, body or {})
         except (TimeoutError, OpenAIError, aiohttp.ClientError, OSError) as error:
             causes = _causes(error)
             if any(isinstance(cause, TimeoutError) for cause in causes):
                 return Fault("overload", f"no answer in time (limit {self._policy.timeout_s:g} s)")
             said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
             return Fault("transient", f"no connection, or one that broke off ({self.shown(said)})")
+
+    def _refusal(self, status: int, text: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Fault:
+        fault = read_fault(status, self.redacted(text), headers, body)
+        return replace(fault, text=self.redacted(fault.text))
+
+    def _without_key(self, answer: Answer) -> Answer:
+        """An answer is kept in journal and tables: a gateway that writes our key into it must not bring it there."""
+        texts = {"content": answer.content, "finish_reason": answer.finish_reason, "served_model": answer.served_model}
+        echoed = {name: self.redacted(text) for name, text in texts.items() if text and self._key and self._key in text}
+        return replace(answer, **echoed) if echoed else answer
 
     def redacted(self, text: str) -> str:
         """The text without our key, should an endpoint send it back."""
@@ -158,15 +200,17 @@ class OpenAIModel:
         """The endpoint's text as one short, plain line without our key: neither cut in half nor put together by the cleaning."""
         return self.redacted(shortened(self.redacted(text)))
 
-    def _check_served(self, answer: Answer, tries: int) -> None:
+    def _imposture(self, answer: Answer) -> Fault | None:
+        """What is wrong with who answered. A retry may mend it where the right model answered before (a gateway's fallback)."""
         served = answer.served_model
         if served is None or not self._policy.check_served_model or is_plausible_name(self.identity.name, served):
-            return
-        raise ModelUnavailable(
-            f"model {self.identity.name!r} at {self.url}: {self.shown(served)!r} answered instead."
-            " Ask for the model by that name, or pass --no-check-served-model if it is an alias",
-            permanent=True,
-            n_calls=tries,
+            self._has_served = True
+            return None
+        return Fault(
+            "transient" if self._has_served else "permanent",
+            f"{self.shown(served)!r} answered instead",
+            200,
+            remedy="Ask for the model by that name, or pass --no-check-served-model if it is an alias",
         )
 
     def _wait_s(self, fault: Fault, tries: int) -> float:
@@ -177,7 +221,7 @@ class OpenAIModel:
 
     def unavailable(self, fault: Fault, tries: int) -> ModelUnavailable:
         """The error that a fault ends in: model, address, what was said, and the remedy."""
-        after = "" if tries == 1 else f" ({tries} tries)"
+        after = "" if tries <= 1 else f" ({tries} tries)"
         remedy = fault.remedy or "Is the server running and reachable, and the address right?"
         if fault.status in (401, 403):
             remedy += f": check the variable {self._key_variable}" if self._key_variable else ": name its variable with --key-env"
@@ -189,10 +233,19 @@ class OpenAIModel:
 
 
 def _tell(pool: EndpointPool, ticket: int, outcome: Answer | Fault) -> None:
+    watch = pool.watch
     if isinstance(outcome, Answer):
         pool.limit.succeeded(ticket)
-    elif outcome.kind == "overload":
+        if watch.n_faults:
+            watch.answered()
+        return
+    if outcome.kind == "overload":
         pool.limit.overloaded(ticket)
+    is_silence = outcome.kind in ("overload", "transient") and not 400 <= (outcome.status or 0) < 500
+    if is_silence:
+        watch.failed(outcome.text, has_status=outcome.status is not None)
+    elif watch.n_faults:
+        watch.answered()
 
 
 def _causes(error: BaseException) -> list[BaseException]:

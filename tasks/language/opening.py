@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import ConfigError, ModelUnavailable
+from schemas.errors import ConfigError, ModelUnavailable, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.chat_model import ChatModel
 from tasks.language.control_model import ControlModel, silence
 from tasks.language.openai_model import CallPolicy, OpenAIModel
-from tasks.language.recorded_model import RecordedModel, load_recording
+from tasks.language.outage import OutagePolicy
+from tasks.language.recorded_model import RecordedModel, Recording, load_recording
 from tasks.language.wire import Fault, is_no_such_model, is_plausible_name
 
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
@@ -26,6 +27,7 @@ def open_model(
     gold: Callable[[str, int], str] | None = None,
     check_served_model: bool = True,
     timeout_s: float = 300.0,
+    patience_s: float = 300.0,
     environ: Mapping[str, str] | None = None,
 ) -> ChatModel:
     """Open a model. Nothing is sent or started by it.
@@ -34,15 +36,16 @@ def open_model(
         concurrency: most requests in flight at once in this process, for all models opened on the endpoint.
         gold: (problem id, round from 1) -> the benchmark's reference answer, for `control:gold`.
         timeout_s: limit of one request.
+        patience_s: how long all requests wait together for an endpoint that stopped answering.
         environ: where the key is looked up; the process's environment by default.
 
     Raises:
         ConfigError: no key in the variable that should hold it, no server for a local model, a broken recording.
-        UsageError: a recording that is not there.
+        UsageError: a recording that is not there, or not the one that the identity names.
     """
     match identity.provider:
         case Provider.RECORDED:
-            return RecordedModel(identity, load_recording(Path(endpoint.path or identity.name)))
+            return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
         case Provider.CONTROL:
             return ControlModel(identity, _control_answers(identity, gold))
         case Provider.EMBEDDED | Provider.VLLM if endpoint.base_url is None:
@@ -50,8 +53,23 @@ def open_model(
                 f"model {identity.label}: its server is not running; start it first and give its address as base_url"
             )
         case _:
-            policy = CallPolicy(concurrency=concurrency, timeout_s=timeout_s, check_served_model=check_served_model)
+            policy = CallPolicy(
+                concurrency=concurrency,
+                timeout_s=timeout_s,
+                check_served_model=check_served_model,
+                outage=OutagePolicy(patience_s=patience_s),
+            )
             return OpenAIModel(identity, endpoint, policy=policy, environ=environ)
+
+
+def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
+    recording = load_recording(path)
+    if identity.weights_digest not in ("", recording.digest):
+        raise UsageError(
+            f"recording {path}: its answers changed since the run was begun (digest {recording.digest}, the run's is"
+            f" {identity.weights_digest}). Put the file back and type the same command, or begin a run on the new one"
+        )
+    return recording
 
 
 def _control_answers(identity: ModelIdentity, gold: Callable[[str, int], str] | None) -> Callable[[str, int], str]:

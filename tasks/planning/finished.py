@@ -1,8 +1,12 @@
 """What is told of a run at which there is nothing left to do."""
 
+from collections.abc import Sequence
+
 from schemas.errors import ParleyError
+from tasks.planning.account import look, nothing_done
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
+from tasks.storage.home import Home
 
 
 def finished_report(plan: RunPlan) -> RunReport:
@@ -26,4 +30,16 @@ def finished_report(plan: RunPlan) -> RunReport:
         n_truncated=record.n_truncated,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=record.docs_path,
+        work=nothing_done(plan, look(plan, record), record.status),
     )
+
+
+def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
+    """The reports as the warehouse bears them out: a run that publication itself withheld says so, with the reason."""
+    from tasks.storage.publishing import left_out
+
+    reasons = left_out(home, [report.run_id for report in reports if report.is_published])
+    return [
+        report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]}) if report.run_id in reasons else report
+        for report in reports
+    ]

@@ -47,3 +47,12 @@ def _record(identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | 
         usd_per_million_input=prices[0],
         usd_per_million_output=prices[1],
     )
+
+
+def prices(plan: RunPlan, identity: ModelIdentity) -> tuple[float | None, float | None]:
+    """USD per million input and output tokens, as the lake knows them; None where nobody said."""
+    part = plan.lake.folder("models", model=identity.label) / f"part-{content_id(identity)}.parquet"
+    if not part.exists():
+        return None, None
+    (row,) = plan.lake.read_part("models", ModelRecord, part)
+    return row.usd_per_million_input, row.usd_per_million_output

@@ -1,7 +1,7 @@
 """From a request to a plan: the RunSpec, the wanted episodes, and what is already there. Reads, starts nothing."""
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import as_file
@@ -11,7 +11,7 @@ from sandbox import registry as sandboxes
 from sandbox.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
-from schemas.errors import ConfigError, SourceUnreadable, UnknownName, UsageError
+from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
@@ -23,7 +23,7 @@ from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.storage.home import Home
 from tasks.storage.owed import WantedEpisode, finished_ids, wanted_episodes
-from tasks.storage.parquet_store import Lake
+from tasks.storage.parquet_store import Lake, listing_again
 
 
 class RunPlan:
@@ -62,13 +62,16 @@ class RunPlan:
 
     def owed(self) -> tuple[WantedEpisode, ...]:
         """Wanted episodes that no run has finished yet."""
-        done = finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label)
+        done = self._finished([w.episode_id for w in self.wanted])
         return tuple(w for w in self.wanted if w.episode_id not in done)
 
     def unfinished_ids(self) -> set[str]:
         """Episodes of the whole dataset, asked for now or not, that no run has finished: what a journal may hold of value."""
-        done = finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label)
-        return {w.episode_id for w in wanted_episodes(self.spec, self.staged.dialogs)} - done
+        everything = [w.episode_id for w in wanted_episodes(self.spec, self.staged.dialogs)]
+        return set(everything) - self._finished(everything)
+
+    def _finished(self, ids: Sequence[str]) -> set[str]:
+        return finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label, ids)
 
     @cached_property
     def members(self) -> tuple[WantedEpisode, ...]:
@@ -83,25 +86,28 @@ class RunPlan:
         """The sandbox's fingerprint."""
         return sandboxes.load(self.spec.sandbox).fingerprint()
 
-    def _files(self, table: str) -> list[tuple[str, int]]:
-        return [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)]
+    def _files(self, table: str) -> str:
+        found = listing_again(lambda: [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)])
+        return f"{len(found)} files of {sum(size for _, size in found)} bytes ({content_id(found)})"
 
     @cached_property
     def isolated(self) -> bool:
         """Whether programs run isolated: False only where `--sandbox none` was asked for."""
         return sandboxes.load(self.spec.sandbox).isolated
 
+    def state(self) -> dict[str, str]:
+        """All that a run is made from besides its spec, and the files that hold it: a lost or damaged one is noticed."""
+        return {
+            "environment": self.environment,
+            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics},
+            "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
+            **{f"files.{table}": self._files(table) for table in ("episodes", "run_episodes", "test_verdicts", "scores")},
+            "max_fault_share": str(self.request.max_fault_share),
+        }
+
     def state_digest(self) -> str:
-        """Digest of all that a finished run was made from, and of the files that hold it: a lost or damaged one is noticed."""
-        return content_id(
-            {
-                "files": [self._files(table) for table in ("test_verdicts", "scores", "run_episodes", "episodes")],
-                "episodes": sorted(w.episode_id for w in self.members),
-                "environment": self.environment,
-                "metrics": {name: metrics.load(name).version for name in self.benchmark.metrics},
-                "max_fault_share": self.request.max_fault_share,
-            }
-        )
+        """Digest of `state`."""
+        return content_id(self.state())
 
     def record(self) -> RunRecord | None:
         """The run as its latest invocation left it."""
@@ -182,6 +188,7 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
 
     Raises:
         UsageError: there is no such data; names the command to type.
+        CorruptRows: the staged rows are not those that were staged.
     """
     if data is not None:
         return require_rows(benchmark.stage(Path(data), version), data, benchmark.name, version)
@@ -200,7 +207,13 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
     problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
     quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
     dialogs = tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog))
-    return Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
+    staged = Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
+    if beside.name != f"part-{dataset_digest(staged)}.parquet":
+        raise CorruptRows(
+            f"{beside} does not hold the rows that its name is made of: rows were added, lost or changed since they were staged."
+            f" Stage them again: parley stage {benchmark.name} --data DIR --dataset-version {version}"
+        )
+    return staged
 
 
 def dataset_digest(staged: Staged) -> str:

@@ -1,11 +1,12 @@
 """How a run ended, as a command or a flow tells it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from schemas.base import Frozen
 from schemas.episode import Episode, StopReason
 from schemas.run import QualityCheck, RunStatus
 from schemas.score import Score, UnscoredReason
+from schemas.work import RunWork
 
 
 class RunReport(Frozen):
@@ -26,12 +27,19 @@ class RunReport(Frozen):
     n_quarantined: int = 0
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
+    work: RunWork | None = None
+    """What was reused, what was paid, and why; None for a failed run."""
     exit_code: int = 1
     """Of a failed run: what a command ends with that ran it alone."""
 
     @property
     def is_published(self) -> bool:
         return self.status == "finished"
+
+
+def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
+    """What was done for those runs that were begun."""
+    return tuple(report.work for report in reports if report.work is not None)
 
 
 class Tally(Frozen):

@@ -1,8 +1,8 @@
 """What a person or a configuration asks for: one model on one setting of one benchmark."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -10,6 +10,8 @@ from schemas.base import Frozen
 from schemas.display import plain_line
 from schemas.errors import ConfigError
 from schemas.run import Sampling
+from schemas.secret_names import looks_secret
+from tasks.language.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
 
 
 class ModelRequest(Frozen):
@@ -29,6 +31,8 @@ class ModelRequest(Frozen):
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
     """For one answer, seconds."""
+    patience_s: float = Field(default=300.0, ge=0)
+    """How long all requests wait together for an endpoint that stopped answering, seconds."""
     concurrency: int | None = Field(default=None, ge=1)
     """Requests in flight to this endpoint; without it the night's `concurrency`."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
@@ -85,6 +89,11 @@ class EvaluationRequest(Frozen):
     @model_validator(mode="after")
     def _no_key_in_spec(self) -> Self:
         for model in (self.model, self.simulator, self.judge):
+            if model is not None and model.key_env is not None and not model.key_env.isidentifier():
+                raise ConfigError(
+                    "key_env is not the name of a variable (and is not shown, in case it is the key itself). Put the key into a"
+                    " variable, and its name here"
+                )
             if model is not None and "://" in model.spec and "@" in model.spec.split("://", 1)[1].split("/")[0]:
                 raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
         return self
@@ -98,12 +107,24 @@ def explain(error: ValidationError) -> str:
         known = ""
         if problem["type"] == "extra_forbidden":
             known = "; no such field"
-        shown = plain_line(repr(problem["input"]), 60) if problem["type"] != "missing" else "missing"
+        shown = plain_line(repr(_without_keys(problem["input"])), 60) if problem["type"] != "missing" else "missing"
+        if any(looks_secret(str(step)) for step in problem["loc"]):
+            shown = "(not shown)"
         parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
     return "; ".join(parts)
 
 
+def _without_keys(value: Any) -> Any:
+    """What was given, less the values of fields that look like keys."""
+    if isinstance(value, Mapping):
+        return {name: "(not shown)" if looks_secret(str(name)) else _without_keys(item) for name, item in value.items()}
+    return [_without_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def key_names(requests: Sequence[EvaluationRequest]) -> tuple[str, ...]:
-    """Names of the variables that hold keys: the only ones of their kind that workers are given."""
+    """Names of the variables that hold these models' keys: the only ones of their kind that workers are given."""
     models = [m for r in requests for m in (r.model, r.simulator, r.judge) if m is not None]
-    return tuple(sorted({m.key_env for m in models if m.key_env} | {"OPENAI_API_KEY"}))
+    named = {m.key_env for m in models if m.key_env}
+    if any(m.spec.startswith("openai:") and not m.key_env and ("@http" not in m.spec or OPENAI_URL in m.spec) for m in models):
+        named.add(OPENAI_KEY_VARIABLE)
+    return tuple(sorted(named))

@@ -1,61 +1,194 @@
-"""Which ingredient makes two runs different: the answer to "why is this run again?"."""
+"""Which ingredient makes two runs different, or one run work again: the answer to "why is this run again?".
 
-from dataclasses import dataclass
+What a difference makes anew is asked of the functions that make the ids, with that one ingredient exchanged: it cannot disagree
+with what really runs.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.content_id import canonical_json
+from schemas.content_id import canonical_json, content_id
 from schemas.errors import UsageError
-from schemas.run import RunSpec
+from schemas.run import RunRecord, RunSpec, Sampling, judgement_id, verdict_id
+from schemas.work import Difference, Layer
+from tasks.storage.parquet_store import Lake
+
+ROWS_NAMED = 5
+_LAYERS: tuple[Layer, ...] = ("dialogues", "tests", "judgements", "scores")
+_LAYER_OF_TABLE: dict[str, Layer] = {"episodes": "dialogues", "test_verdicts": "tests", "scores": "scores"}
+_OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share")
+"""Beginnings of what is no ingredient of another run."""
+
+_SCORED_FROM = ("metrics.", "episodes")
+
+Outside = Mapping[str, str]
+"""What a run is made from besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see `RunPlan.state`)."""
+Rows = Mapping[str, str]
+"""dialog id -> row digest."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One field that differs, and what it makes anew.
+def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict[Layer, set[str]]:
+    """Ids of one program and one prompt to each row, by layer: equal ids are not made again.
 
-    Attributes:
-        reruns: `dialogues` where the field is part of the episodes' ids, else `scoring`.
+    Args:
+        rows: the dataset's; without them its digest stands for one row.
     """
+    digests = [spec.dataset_digest] if rows is None else list(rows.values())
+    episodes = {spec.episode_id(digest, sample) for digest in digests for sample in range(spec.samples)}
+    environment = outside.get("environment", spec.sandbox)
+    return {
+        "dialogues": episodes,
+        "tests": {
+            verdict_id(
+                code=canonical_json((episode, spec.scoring_options)),
+                tests=(),
+                runner_version=spec.runner_version,
+                environment=environment,
+                limits=spec.limits,
+            )
+            for episode in episodes
+        },
+        "judgements": set()
+        if spec.judge is None
+        else {judgement_id(prompt=episode, judge=spec.judge, sampling=Sampling()) for episode in episodes},
+        "scores": {content_id((spec.run_id, [pair for pair in sorted(outside.items()) if pair[0].startswith(_SCORED_FROM)]))},
+    }
 
-    field: str
-    before: str
-    after: str
-    reruns: str
+
+def _first_new(before: dict[Layer, set[str]], after: dict[Layer, set[str]]) -> Layer:
+    changed: list[Layer] = [layer for layer in _LAYERS if after[layer] - before[layer]]
+    return changed[0] if changed else "nothing"
 
 
-def differences(before: RunSpec, after: RunSpec) -> tuple[Difference, ...]:
-    """All fields in which two specs differ, by dotted name, in the order of the model."""
-    ingredients = {"benchmark", "benchmark_version", "dataset_version", "setting", "episode_options", "subject", "simulator"}
-    ingredients |= {"sampling", "prompts", "seed", "dataset_digest"}
+def differences(
+    before: RunSpec,
+    after: RunSpec,
+    outside: tuple[Outside, Outside] = ({}, {}),
+    rows: tuple[Rows | None, Rows | None] = (None, None),
+) -> tuple[Difference, ...]:
+    """All fields in which two runs differ, by dotted name: of their specs in the order of the model, then of what is outside.
+
+    Args:
+        outside: of the one and the other; a name that either lacks is not compared.
+        rows: of the one and the other; without both, the dataset's digest alone is compared.
+    """
     found: list[Difference] = []
+    known = layer_ids(before, outside[0])
     for name in RunSpec.model_fields:
-        for field, old, new in _walk(name, getattr(before, name), getattr(after, name)):
-            found.append(Difference(field, old, new, "dialogues" if name in ingredients else "scoring"))
-    return tuple(found)
+        leaves = list(_walk(name, getattr(before, name), getattr(after, name)))
+        if not leaves:
+            continue
+        exchanged = before.model_copy(update={name: getattr(after, name)})
+        beside = outside[0]
+        if name == "sandbox":
+            beside = {**beside, "environment": outside[1].get("environment", after.sandbox)}
+        if name == "dataset_digest" and rows[0] is not None and rows[1] is not None:
+            reruns = _first_new(layer_ids(before, outside[0], rows[0]), layer_ids(exchanged, outside[0], rows[1]))
+        else:
+            reruns = _first_new(known, layer_ids(exchanged, beside))
+        found += [Difference(field=field, before=old, after=new, reruns=reruns) for field, old, new in leaves]
+        if name == "dataset_digest":
+            found += _changed_rows(*rows)
+    return (*found, *_outside_differences(before, *outside))
 
 
-def _walk(name: str, before: Any, after: Any) -> list[tuple[str, str, str]]:
-    if isinstance(before, BaseModel) and isinstance(after, BaseModel):
-        return [
-            item
-            for field in type(before).model_fields
-            for item in _walk(f"{name}.{field}", getattr(before, field), getattr(after, field))
-        ]
-    if name.endswith(("_options", "prompts")):
-        old, new = dict(before), dict(after)
-        return [
-            (f"{name}.{key}", str(old.get(key, "-")), str(new.get(key, "-")))
-            for key in sorted({*old, *new})
-            if old.get(key) != new.get(key)
-        ]
-    if before == after:
+def _outside_differences(spec: RunSpec, before: Outside, after: Outside) -> Iterator[Difference]:
+    known = layer_ids(spec, before)
+    for name in after:
+        if name not in before or before[name] == after[name]:
+            continue
+        kind, _, table = name.partition(".")
+        if kind == "files":
+            reruns = _LAYER_OF_TABLE.get(table, "nothing")
+        else:
+            reruns = _first_new(known, layer_ids(spec, {**before, name: after[name]}))
+        yield Difference(field=name, before=before[name], after=after[name], reruns=reruns)
+
+
+def _changed_rows(before: Rows | None, after: Rows | None) -> list[Difference]:
+    if before is None or after is None:
         return []
-    return [(name, _text(before), _text(after))]
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    added, removed = sum(name not in before for name in names), sum(name not in after for name in names)
+    said = f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, {removed} removed"
+    counted = Difference(field="rows", before=f"{len(before)} rows", after=said, reruns=_of_row(len(names) > removed))
+    return [
+        counted,
+        *(
+            Difference(
+                field=f"rows.{name}", before=before.get(name, "-"), after=after.get(name, "-"), reruns=_of_row(name in after)
+            )
+            for name in names[:ROWS_NAMED]
+        ),
+    ]
+
+
+def _of_row(is_new: bool) -> Layer:
+    return "dialogues" if is_new else "nothing"
+
+
+def _walk(name: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
+    if isinstance(before, BaseModel) and isinstance(after, BaseModel):
+        for field in type(before).model_fields:
+            yield from _walk(f"{name}.{field}", getattr(before, field), getattr(after, field))
+    elif name.endswith(("_options", "prompts")):
+        old, new = dict(before), dict(after)
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield f"{name}.{key}", str(old.get(key, "-")), str(new.get(key, "-"))
+    elif before != after:
+        yield name, _text(before), _text(after)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json(value)
+
+
+def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
+    """Row digests of a run's dataset as it was staged; None where that edition is no longer in the lake."""
+    folder = lake.folder("dialogs", benchmark=spec.benchmark, dataset_version=spec.dataset_version)
+    part = folder / f"part-{spec.dataset_digest}.parquet"
+    if not lake.is_whole("dialogs", part):
+        return None
+    found = lake.read_arrow("dialogs", [part], ["dialog_id", "row_digest"]).to_pylist()
+    return {row["dialog_id"]: row["row_digest"] for row in found}
+
+
+def compare(lake: Lake, before: RunRecord, after: RunSpec, outside: Outside, rows: Rows | None = None) -> tuple[Difference, ...]:
+    """How another run differs from a recorded one.
+
+    Args:
+        outside: what the other run is made from besides its spec.
+        rows: of its dataset; None reads them from the lake.
+    """
+    spec = RunSpec.model_validate_json(before.spec_json)
+    both: tuple[Rows | None, Rows | None] = (None, None)
+    if spec.dataset_digest != after.dataset_digest:
+        both = (rows_of(lake, spec), rows_of(lake, after) if rows is None else rows)
+    shared = {name: value for name, value in outside.items() if not name.startswith(_OF_ONE_RUN)}
+    return differences(spec, after, (_with_version(before), shared), both)
+
+
+def _with_version(record: RunRecord) -> dict[str, str]:
+    return {**dict(record.state), "parley_version": record.parley_version}
+
+
+def why_again(before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int) -> tuple[Difference, ...]:
+    """Why a run that has a record is worked on once more.
+
+    Args:
+        before: its record, as the invocation before left it.
+        outside: what it is made from now, besides its spec.
+        n_owed: episodes owed now.
+    """
+    found: list[Difference] = []
+    if before.status != "finished":
+        found.append(Difference(field="status", before=before.status, after="to be finished", reruns="nothing"))
+    if n_owed:
+        found.append(Difference(field="owed", before=str(before.n_owed), after=str(n_owed), reruns="dialogues"))
+    return (*found, *_outside_differences(spec, _with_version(before), outside))
 
 
 def refuse_other_run(resumed: RunSpec, asked: RunSpec) -> None:

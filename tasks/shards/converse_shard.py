@@ -16,8 +16,8 @@ from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunCont
 from tasks.shards.worker import Worker, this_worker
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
-from tasks.storage.journal import take_shard
 from tasks.storage.parquet_store import Lake
+from tasks.storage.tries import ShardHold, take_shard
 
 STAGE = "converse"
 
@@ -27,14 +27,16 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
 
     Raises:
         ShardTaken: it was begun before, by a worker that died; Dask gave it to this one, which does not know what was said since.
+            Or it was given to another one meanwhile.
         OSError: journal or part could not be written; finished turns stay in the journal.
         Exception: a fault of Parley's own code, with all other episodes of the shard written first.
     """
     worker = this_worker()
     worker.start_reporting()
-    folder = Home.at(shard.context.home).journal(shard.context.spec.run_id)
-    take_shard(folder, f"{shard.context.invocation}-{_name((job.episode_id, job.attempt) for job in shard.episodes)}")
-    played = worker.run(_play_all(worker, shard))
+    folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
+    hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
+    played = worker.run(_play_all(worker, shard, hold))
+    hold.check()
     result = _write(shard, [one for one in played if isinstance(one, _Played)])
     for outcome in played:
         if isinstance(outcome, BaseException):
@@ -42,26 +44,34 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     return result
 
 
-async def _play_all(worker: Worker, shard: ConverseShard) -> "list[_Played | BaseException]":
+async def _play_all(worker: Worker, shard: ConverseShard, hold: ShardHold) -> "list[_Played | BaseException]":
     context = shard.context
     gate = worker.gate(context)
 
     async def play(job: EpisodeJob) -> _Played:
         async with gate:
-            return await _play(worker, context, job)
+            return await _play(worker, context, job, hold)
 
     return await asyncio.gather(*(play(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(worker: Worker, context: RunContext, job: EpisodeJob) -> "_Played":
-    run_id = context.spec.run_id
+async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
+    run_id = context.run_id
     worker.learn(context, job.problem)
     journal = worker.journal(context)
+    hold.check()
     if job.steps:
         journal.append(job.episode_id, job.attempt, job.steps)
 
+    free: list[Step] = []
+
     def keep(step: Step) -> None:
-        journal.append(job.episode_id, job.attempt, (step,))
+        free.append(step)
+        if step.n_calls == 0 and step.role is not Role.ASSISTANT:
+            return  # no request was paid for it: it is written with what answers it
+        hold.check()
+        journal.append(job.episode_id, job.attempt, free)
+        free.clear()
         answered = step.role is Role.ASSISTANT
         worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
 
@@ -126,7 +136,7 @@ class _Played:
 
 def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
     spec = shard.context.spec
-    name = _name((p.job.episode_id, p.job.attempt) for p in played)
+    name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
         lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
         keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": spec.run_id}
@@ -138,9 +148,10 @@ def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
         n_infra=len(faults),
         model_calls=sum(p.n_calls for p in played),
         error=faults[0].error if faults else None,
-        permanent=any(fault.permanent for fault in faults),
+        permanent=bool(faults) and all(fault.permanent for fault in faults),
     )
 
 
-def _name(episodes: Iterable[tuple[str, int]]) -> str:
-    return content_id(list(episodes))
+def _name(shard: ConverseShard, episodes: Iterable[tuple[str, int]]) -> str:
+    """Of mark and part. Two tries never share one: what one of them wrote, the other does not replace."""
+    return content_id([shard.context.invocation, list(episodes)])

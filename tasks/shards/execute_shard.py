@@ -17,6 +17,7 @@ from tasks.shards.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteS
 from tasks.shards.worker import Worker, this_worker
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+from tasks.storage.tries import take_shard
 
 STAGE = "execute"
 
@@ -27,10 +28,13 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     A sandbox that fails makes its verdicts infra; the part is then named as unfinished, so that it is owed again.
 
     Raises:
+        ShardTaken: it was given to another worker process meanwhile.
         OSError: the part could not be written.
     """
     worker = this_worker()
     worker.start_reporting()
+    folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
+    hold = take_shard(folder, shard.name, over=True)
     sandbox = sandboxes.load(shard.context.spec.sandbox)
     known = dict(shard.known)
     verdicts: list[TestVerdict] = []
@@ -45,6 +49,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
                 if verdict.verdict_id and verdict.outcome in (Outcome.PASSED, Outcome.FAILED):
                     known[verdict.verdict_id] = KnownVerdict(verdict.outcome.value, verdict.detail, verdict.duration_s)
             worker.count(shard.context.spec.run_id, STAGE, episodes=1, programs=len(runs))
+    hold.check()
     return _write(shard, verdicts, n_run)
 
 

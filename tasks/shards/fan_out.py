@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from schemas.errors import ServerUnavailable
-from tasks.storage.journal import ShardTaken
+from tasks.storage.tries import ShardTaken
 
 S = TypeVar("S")
 R = TypeVar("R")

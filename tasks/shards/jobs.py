@@ -1,6 +1,7 @@
 """What the driver sends to a worker and what comes back. All of it pickles; none of it holds a key."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
@@ -15,7 +16,7 @@ class RunContext:
 
     Attributes:
         home: path of the Parley home, the same for driver and workers.
-        invocation: names the driver's invocation and try, so that a shard is played once in each.
+        invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
         in_flight: model requests that one worker process may have under way for this run.
         shards_at_once: shards under way on all workers together, where the budget is smaller than the number of workers.
         programs: programs that one worker process may run at the same time.
@@ -32,6 +33,13 @@ class RunContext:
     fsync: bool = False
     check_served_model: bool = True
     timeout_s: float = 300.0
+
+    @cached_property
+    def run_id(self) -> str:
+        """The spec's, digested once."""
+        return self.spec.run_id
+
+    patience_s: float = 300.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class ConverseResult:
     error: str | None = None
     """One fault of those that made episodes infra, as an example."""
     permanent: bool = False
-    """Asking again in this night cannot help."""
+    """There were faults, and asking again in this night cannot help with any of them."""
 
 
 @dataclass(frozen=True)

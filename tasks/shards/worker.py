@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from schemas.content_id import content_id
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
@@ -32,7 +31,7 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._models: dict[tuple[str, str], ChatModel] = {}
+        self._models: dict[tuple[str, ModelIdentity, ModelEndpoint], ChatModel] = {}
         self._journals: dict[str, JournalWriter] = {}
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._program_slots: dict[str, threading.Semaphore] = {}
@@ -43,13 +42,13 @@ class Worker:
         """Run a coroutine on the process's loop and wait for it."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _new_loop()
                 threading.Thread(target=self._loop.run_forever, name="parley-loop", daemon=True).start()
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
     def journal(self, context: RunContext) -> JournalWriter:
-        run_id = context.spec.run_id
+        run_id = context.run_id
         with self._lock:
             if run_id not in self._journals:
                 self._journals[run_id] = JournalWriter(Home(Path(context.home)).journal(run_id), fsync=context.fsync)
@@ -58,17 +57,17 @@ class Worker:
     def gate(self, context: RunContext) -> asyncio.Semaphore:
         """Bounds the episodes under way, and so the requests: an episode has at most one. Begun episodes go before new ones."""
         with self._lock:
-            return self._gates.setdefault(context.spec.run_id, asyncio.Semaphore(context.in_flight))
+            return self._gates.setdefault(context.run_id, asyncio.Semaphore(context.in_flight))
 
     def program_slots(self, context: RunContext) -> threading.Semaphore:
         with self._lock:
-            return self._program_slots.setdefault(context.spec.run_id, threading.Semaphore(context.programs))
+            return self._program_slots.setdefault(context.run_id, threading.Semaphore(context.programs))
 
     def model(self, context: RunContext, identity: ModelIdentity, endpoint: ModelEndpoint) -> ChatModel:
         """The open model of a run, made at first use. Call it on the loop."""
         from tasks.language.opening import open_model
 
-        key = (context.spec.run_id, content_id((identity, endpoint)))
+        key = (context.run_id, identity, endpoint)
         with self._lock:
             if key not in self._models:
                 self._models[key] = open_model(
@@ -78,16 +77,17 @@ class Worker:
                     gold=self._gold(context),
                     check_served_model=context.check_served_model,
                     timeout_s=context.timeout_s,
+                    patience_s=context.patience_s,
                 )
             return self._models[key]
 
     def _gold(self, context: RunContext) -> Any:
-        benchmark, run_id = registry.load(context.spec.benchmark), context.spec.run_id
+        benchmark, run_id = registry.load(context.spec.benchmark), context.run_id
         return lambda problem_id, turn: benchmark.gold_answer(self._problems[run_id, problem_id], turn)
 
     def learn(self, context: RunContext, problem: Problem) -> None:
         """Make a problem's reference known to the controls."""
-        self._problems[context.spec.run_id, problem.problem_id] = problem
+        self._problems[context.run_id, problem.problem_id] = problem
 
     def count(self, run_id: str, stage: str, **amounts: int) -> None:
         """Add to what the next progress report says."""
@@ -134,6 +134,15 @@ class Worker:
             self.run(model.aclose())
         if journal is not None:
             journal.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where there is one: it leaves more of the processor to the dialogues."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 _worker: Worker | None = None

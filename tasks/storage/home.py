@@ -42,6 +42,10 @@ class Home:
     def journal(self, run_id: str) -> Path:
         return self.path / "journal" / run_id
 
+    def tries(self, run_id: str) -> Path:
+        """Where the shards under way are marked."""
+        return self.path / "tries" / run_id
+
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
         """Hold a run, so that no second driver works on it; freed by the system when the holder dies.

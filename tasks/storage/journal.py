@@ -5,6 +5,7 @@ episode, attempt and messages. When an episode is taken up again, its messages s
 attempt: the highest attempt always stands alone, and what a superseded worker still writes is ignored.
 """
 
+import errno
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +16,7 @@ import orjson
 
 from schemas.dialog import Role
 from schemas.episode import Step
-from schemas.errors import ParleyError
-
-_TAKEN = ".taken"
+from tasks.storage.disk import naming_full_disk
 
 
 class JournalWriter:
@@ -33,18 +32,18 @@ class JournalWriter:
         """Keep messages of an episode, in one write.
 
         Raises:
-            OSError: no room or no right to write. What was written before stays readable.
+            DiskFull: no room. What was written before stays readable.
+            OSError: no right to write.
         """
         line = orjson.dumps({"episode_id": episode_id, "attempt": attempt, "steps": [_dump(s) for s in steps]}) + b"\n"
-        with self._lock:
+        with self._lock, naming_full_disk("a turn", self._folder, len(line)):
             if self._descriptor is None:
                 self._descriptor = self._open_segment()
             written = os.write(self._descriptor, line)
             if written != len(line):
-                os.write(self._descriptor, b"\n")
-                raise OSError(
-                    28, f"only {written} of {len(line)} bytes of a turn could be written to {self._folder}: no room left?"
-                )
+                # a torn line would spoil the next one, which may find room again
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
             if self._fsync:
                 os.fsync(self._descriptor)
 
@@ -123,27 +122,9 @@ def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(kept)
 
 
-class ShardTaken(ParleyError):
-    """A shard was begun before in this invocation."""
-
-
-def take_shard(folder: Path, name: str) -> None:
-    """Begin a shard, once. Dask gives a dead worker's shards to another worker as they were first sent: without the messages that
-    were journaled since, which would be asked for again. The driver makes new shards of what is owed instead.
-
-    Raises:
-        ShardTaken: the shard of that name has been begun.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        os.close(os.open(folder / f"{name}{_TAKEN}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-    except FileExistsError:
-        raise ShardTaken(f"shard {name} was begun by another worker process") from None
-
-
 def remove_journal(folder: Path) -> None:
     """Remove a run's segments: all that they hold is Parquet now."""
     if folder.is_dir():
-        for path in (*folder.glob("*.jsonl"), *folder.glob(f"*{_TAKEN}")):
+        for path in folder.glob("*.jsonl"):
             path.unlink(missing_ok=True)
         folder.rmdir()

@@ -1,7 +1,10 @@
 """Which episodes a run wants, which of them are finished, and which are owed."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +14,7 @@ from schemas.episode import Episode, StopReason
 from schemas.rows import from_arrow
 from schemas.run import RunSpec
 from tasks.storage.journal import Unfinished
-from tasks.storage.parquet_store import Lake
+from tasks.storage.parquet_store import Lake, listing_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +36,50 @@ def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpi
     )
 
 
-def finished_ids(lake: Lake, benchmark: str, model: str) -> set[str]:
-    """Ids of all episodes of a model that need not be run again, whichever run paid for them."""
-    rows = lake.read_arrow("episodes", lake.parts("episodes", benchmark=benchmark, model=model), ["episode_id", "stop_reason"])
-    final = rows.filter(pc.field("stop_reason") != StopReason.INFRA.value)
+def finished_ids(lake: Lake, benchmark: str, model: str, among: Sequence[str]) -> set[str]:
+    """Those of some episodes of a model that need not be run again, whichever run paid for them."""
+    rows = listing_again(
+        lambda: lake.read_arrow(
+            "episodes", lake.parts("episodes", benchmark=benchmark, model=model), ["episode_id", "stop_reason"]
+        )
+    )
+    is_asked = pc.field("episode_id").isin(pa.array(among, pa.string()))
+    final = rows.filter((pc.field("stop_reason") != StopReason.INFRA.value) & is_asked)
     return set(final["episode_id"].to_pylist())
 
 
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
-    """The wanted episodes that exist, as they lie in the lake, a row each: of several attempts the final one, else the latest."""
-    parts = lake.parts("episodes", benchmark=benchmark, model=model)
-    ids = set(wanted)
-    best: dict[str, tuple[bool, int, int]] = {}
-    pieces, offset = [], 0
-    for part in parts:
-        head = lake.read_arrow("episodes", [part], ["episode_id", "stop_reason", "attempt"]).to_pylist()
-        if ids.isdisjoint(row["episode_id"] for row in head):
-            continue
-        for at, row in enumerate(head, offset):
-            rank = (row["stop_reason"] != StopReason.INFRA.value, row["attempt"], -at)
-            if row["episode_id"] in ids and rank > best.get(row["episode_id"], (False, 0, 0)):
-                best[row["episode_id"]] = rank
-        pieces.append(part)
-        offset += len(head)
-    return lake.read_arrow("episodes", pieces).take(pa.array(sorted(-rank[2] for rank in best.values()), pa.int64()))
+    """The wanted episodes that exist, as they lie in the lake, a row each.
+
+    Of several attempts the final one, then the highest, then the one that was finished first: what a worker brings that comes
+    back late changes nothing. The warehouse's `chosen_attempts` chooses alike.
+    """
+    ids = pa.array(sorted(set(wanted)), pa.string())
+    return listing_again(lambda: _chosen_rows(lake, lake.parts("episodes", benchmark=benchmark, model=model), ids))
+
+
+def _chosen_rows(lake: Lake, parts: Sequence[Path], ids: pa.Array) -> pa.Table:
+    heads = [lake.read_arrow("episodes", [part], ["episode_id", "stop_reason", "attempt", "finished_at"]) for part in parts]
+    chosen: dict[int, list[int]] = {}
+    for number, at in _chosen_places(heads, ids):
+        chosen.setdefault(number, []).append(at)
+    pieces = [lake.read_arrow("episodes", [parts[number]]).take(pa.array(places)) for number, places in chosen.items()]
+    return pa.concat_tables(pieces) if pieces else lake.read_arrow("episodes", [])
+
+
+def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, int]]:
+    """(part, row) of each wanted episode, in their order."""
+    if not heads:
+        return []
+    starts = list(accumulate((head.num_rows for head in heads), initial=0))
+    everything = pa.concat_tables(heads)
+    found = pc.indices_nonzero(pc.is_in(everything["episode_id"], value_set=ids))  # pyright: ignore[reportAttributeAccessIssue]
+    best: dict[str, tuple[bool, int, str, int]] = {}
+    for at, row in zip(found.to_pylist(), everything.take(found).to_pylist(), strict=True):
+        rank = (row["stop_reason"] == StopReason.INFRA.value, -row["attempt"], row["finished_at"], at)
+        best[row["episode_id"]] = min(rank, best.get(row["episode_id"], rank))
+    places = sorted(at for *_, at in best.values())
+    return [(number, at - starts[number]) for at in places for number in (bisect_right(starts, at) - 1,)]
 
 
 def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> dict[str, Episode]:

@@ -6,7 +6,8 @@ changes nothing. Layout: `lake/<table>/<key>=<quoted value>/.../part-<name>.parq
 
 import os
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -18,11 +19,26 @@ from pydantic import BaseModel
 from schemas.errors import SchemaMismatch
 from schemas.rows import check_version, from_arrow, to_arrow
 from schemas.tables import TABLES
+from tasks.storage.disk import naming_full_disk
 
 M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R")
 
 _FOLDER_KEYS = {"run_id": "run", "dataset_version": "dataset", "night_id": "night"}
 _TEMPORARY = ".writing-"
+_LISTINGS = 5
+
+
+def listing_again(read: Callable[[], R]) -> R:
+    """What `read` lists and reads, as of one moment: it begins again where another process merged parts between the two.
+
+    Raises:
+        FileNotFoundError: parts went away during each of five readings.
+    """
+    for _ in range(_LISTINGS - 1):
+        with suppress(FileNotFoundError):
+            return read()
+    return read()
 
 
 class Lake:
@@ -59,14 +75,23 @@ class Lake:
         """Write one part whole, replacing one of the same name.
 
         Raises:
-            OSError: no room or no right to write; nothing is left behind.
+            DiskFull: no room; nothing is left behind.
+            OSError: no right to write; neither.
         """
+        return self.write_arrow(table, to_arrow(table, rows), name, **keys)
+
+    def write_arrow(self, table: str, rows: pa.Table, name: str, **keys: str) -> Path:
+        """Write rows of exactly the table's schema as one part; else as `write_part`."""
         folder = self.folder(table, **keys)
+        with naming_full_disk(f"a part of the table {table!r}", folder):
+            return self._write_part(rows, name, folder)
+
+    def _write_part(self, rows: pa.Table, name: str, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"part-{name}.parquet"
         temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
         try:
-            pq.write_table(to_arrow(table, rows), temporary, compression="zstd")
+            pq.write_table(rows, temporary, compression="zstd", write_page_checksum=True)
             if self.fsync:
                 _flush(temporary)
             os.replace(temporary, target)
@@ -89,12 +114,12 @@ class Lake:
         pieces = []
         for part in parts:
             try:
-                with pq.ParquetFile(part) as file:
+                with pq.ParquetFile(part, page_checksum_verification=True) as file:
                     check_version(table, file.schema_arrow, str(part))
                     pieces.append(file.read(columns=None if columns is None else list(columns)).cast(schema))
             except FileNotFoundError:
                 raise
-            except (pa.ArrowInvalid, OSError) as error:
+            except (pa.ArrowException, ValueError, OSError) as error:
                 raise SchemaMismatch(
                     f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
                 ) from error
@@ -102,7 +127,7 @@ class Lake:
 
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
         """Rows of a partition as models of that kind."""
-        return from_arrow(self.read_arrow(table, self.parts(table, **keys)), kind)
+        return from_arrow(listing_again(lambda: self.read_arrow(table, self.parts(table, **keys))), kind)
 
     def read_part(self, table: str, kind: type[M], part: Path) -> list[M]:
         """Rows of one part as models of that kind."""
@@ -113,7 +138,7 @@ class Lake:
         try:
             with pq.ParquetFile(part) as file:
                 check_version(table, file.schema_arrow, str(part))
-        except (pa.ArrowInvalid, OSError, SchemaMismatch):
+        except (pa.ArrowException, ValueError, OSError, SchemaMismatch):
             return False
         return True
 

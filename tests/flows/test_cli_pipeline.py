@@ -130,6 +130,15 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     line = parley(home, *SAMPLE, "--model", "control:empty", "--samples", "2", "--json").json()
     assert line["episodes"] == 16
     one = ask(home, "SELECT run_id FROM runs WHERE model = 'control:empty' AND samples = 1")[0]["run_id"]
+    assert (line["n_reused"], line["reused_from"], line["n_new"], line["programs_run"]) == (8, {one: 8}, 8, 0)
+    assert [(d["field"], d["reruns"]) for d in line["why"]] == [("samples", "dialogues")]
+    night = parley(home, "report", "--night", line["night_id"], "--json").json()
+    assert [(run["run_id"], run["n_reused"], run["n_new"]) for run in night["runs"]] == [(line["run_id"], 8, 8)]
+    sql = f"SELECT n_reused, n_new, why[1].field AS field FROM night_work WHERE night_id = '{line['night_id']}'"
+    assert ask(home, sql) == [{"n_reused": 8, "n_new": 8, "field": "samples"}]
+    told = parley(home, "report")
+    assert "8 of 16 reused (8 paid by run" in told.out
+    assert "in samples: '1' -> '2'" in told.out
     shared = (
         "SELECT count(*) n FROM run_episodes a JOIN run_episodes b USING (episode_id)"
         f" WHERE a.run_id = '{one}' AND b.run_id = '{line['run_id']}'"
@@ -176,7 +185,11 @@ def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> No
     (part,) = (home / "lake" / "test_verdicts").rglob(f"run={run_id}/part-*.parquet")
     for damage in (lambda: part.write_bytes(part.read_bytes()[:-30]), part.unlink):
         damage()
-        assert parley(home, *run).json()["published"] is True
+        again = parley(home, *run).json()
+        assert again["published"] is True
+        assert (again["n_reused"], again["n_new"], again["reused_from"]) == (2, 0, {run_id: 2})
+        found = parley(home, "why-rerun", run_id, "--json").json()
+        assert [(d["field"], d["reruns"]) for d in found] == [("files.test_verdicts", "tests")]
         parley(home, "publish", "--rebuild")
         assert ask(home, sql) == whole
 

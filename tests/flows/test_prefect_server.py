@@ -25,8 +25,8 @@ USER = """
 import dataclasses, json, sys
 from pathlib import Path
 from flows.prefect_server import prefect_server
-from flows.processes import sigterm_ends_cleanly
-with sigterm_ends_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
+from flows.signals import signals_end_cleanly
+with signals_end_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
     print(json.dumps(dataclasses.asdict(server)), flush=True)
     sys.stdin.read()
 """

@@ -55,6 +55,7 @@ def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before
     """The finished run has every answer, and at most what was in flight at the stop was asked for twice."""
     line = parley(home, *run_arguments(server), "--json").json()
     assert (line["episodes"], line["owed"], line["n_infra"]) == (8, 0, 0)
+    assert line["n_reused"] + line["n_resumed"] + line["n_new"] == 8
     assert ask(home, "SELECT count(*) n FROM turns WHERE role = 'assistant'") == [{"n": N_TURNS}]
     assert answered_before < N_TURNS, "the run was stopped too late to show anything"
     asked = sum(server.prompts.values())

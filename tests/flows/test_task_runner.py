@@ -25,11 +25,11 @@ BUSY = """
 import json, os, sys, time
 from pathlib import Path
 from flows.prefect_server import starting_prefect_server
-from flows.processes import sigterm_ends_cleanly
+from flows.signals import signals_end_cleanly
 from flows.task_runner import dask_cluster
 home = Path(sys.argv[1])
 try:
-    with sigterm_ends_cleanly(), starting_prefect_server(home) as pending:
+    with signals_end_cleanly(), starting_prefect_server(home) as pending:
         with dask_cluster(n_workers=2, threads_per_worker=2, scratch=home / "dask") as client:
             server = pending.wait_ready()
             tasks = [client.submit(time.sleep, 60 + n) for n in range(4)]

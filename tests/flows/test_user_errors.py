@@ -1,14 +1,13 @@
 """What goes wrong for a new user: one clear message each (value, place, remedy), the right exit code, no traceback."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
-from tests.flows.parley_command import SAMPLE, ask, parley
+from tests.flows.parley_command import SAMPLE, parley
 
 RUN = ("run", "codeif.static")
 GOLD = (*SAMPLE, "--model", "control:gold")
@@ -142,21 +141,3 @@ def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
     done = parley(home, "stage", "codeif", "--data", data, "--json")
     counts = json.loads(done.out)
     assert (counts["rows"], counts["staged"], counts["quarantined"]) == (10, 8, 2)
-
-
-@pytest.mark.slow
-def test_a_key_is_found_nowhere(home: Path, bubblewrap: str) -> None:
-    sentinel = "sk-parley-sentinel-7f3a9c"
-    os.environ.pop("PARLEY_TEST_KEY", None)
-    with model_server(key=sentinel, max_seconds=240) as server:
-        model = ("--model", f"openai:mock@{server.base_url}", "--key-env", "PARLEY_TEST_KEY", "--limit", "2")
-        done = parley(home, *SAMPLE, *model, environ={"PARLEY_TEST_KEY": sentinel})
-        assert done.code == 0, done.err
-        refused = parley(home, *SAMPLE, *model[:-2], environ={"PARLEY_TEST_KEY": "sk-parley-sentinel-wrong"})
-    assert refused.code == 1
-    for text in (done.out, done.err, refused.out, refused.err):
-        assert "sk-parley-sentinel" not in text
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert any(path.name == "prefect.db" for path in files)
-    assert [path for path in files if b"sk-parley-sentinel" in path.read_bytes()] == []
-    assert ask(home, "SELECT count(*) n FROM turns WHERE content LIKE '%sentinel%'") == [{"n": 0}]

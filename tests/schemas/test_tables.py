@@ -15,11 +15,11 @@ PINNED: dict[str, tuple[int, str]] = {
     "test_verdicts": (1, "531af22af03f2b4b0377b439b27330d2"),
     "judge_verdicts": (1, "a24c6b4faab74aa0630691bf77c0df02"),
     "scores": (1, "52428ceb3e7146541a39041ed0a740c4"),
-    "runs": (1, "63dbb95b15b654501801d754aedb2be3"),
+    "runs": (2, "9c20c480832c2e18263c2cbe5fc39fa0"),
     "run_episodes": (1, "e726a819fbe028de7d6eee0774c4fd10"),
     "quality_checks": (1, "755f04d80bd595cfcf7eff6f0e23db26"),
     "models": (1, "902d04772c0499c92583132a22f20eef"),
-    "nights": (1, "41e95986f353524bcc47971547ae7590"),
+    "nights": (2, "40d870b05cfc76586bbed792f778b645"),
 }
 
 

@@ -176,6 +176,12 @@ def full_context(**changes: Any) -> CheckContext:
         n_quarantined=1,
         problem_digests=problem_digests(tables["problems"]),
         wanted_episodes=frozenset(episodes),
+        episode_facts={
+            episode_id(name): {"setting": "static", "problem_id": name, "row_digest": digest(name), "sample": 0}
+            for name in PROBLEMS
+        },
+        contained_episodes={episode_id(name): (name, 0) for name in PROBLEMS},
+        check_served_model=True,
         dialog_rounds=dialog_rounds(tables["dialogs"]),
         episode_rounds=dict.fromkeys(episodes, 2),
         expected_verdicts=frozenset((episode_id(name), turn, i) for name, turn, i in DUE),

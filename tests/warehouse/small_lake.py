@@ -106,7 +106,7 @@ class SmallLake:
 
     def write_alpha_2(self) -> None:
         run = self.alpha_2
-        run.write_record()
+        run.write_record(n_unscored=5)
         run.write_contained((problem, sample) for problem in INSTRUCTIONS for sample in (0, 1))
         run.write("episodes", [run.episode("P1", 0, stop=StopReason.INFRA, n_turns=1), run.episode("P1", 1)], "shard-1")
         run.write("episodes", [run.episode("P1", 0, attempt=2), run.episode("P2", 0)], "shard-2")

@@ -104,8 +104,15 @@ class Run:
         return write_part(self.home, table, rows, name, **self.keys)
 
     def write_record(
-        self, status: Status = "finished", *, night_id: str = "night-1", finished_at: str = "2026-01-02T00:10:00Z"
+        self,
+        status: Status = "finished",
+        *,
+        night_id: str = "night-1",
+        finished_at: str = "2026-01-02T00:10:00Z",
+        n_episodes: int | None = None,
+        n_unscored: int = 0,
     ) -> None:
+        """`n_unscored`: how many of the scores that are written beside it are missing through a fault."""
         record = RunRecord(
             run_id=self.run_id,
             night_id=night_id,
@@ -123,10 +130,10 @@ class Run:
             withheld_reason="too many infra faults" if status == "withheld" else None,
             started_at="2026-01-02T00:00:00Z",
             finished_at=finished_at,
-            n_episodes=3 * self.samples,
+            n_episodes=3 * self.samples if n_episodes is None else n_episodes,
             n_owed=0,
             n_infra=0,
-            n_unscored=0,
+            n_unscored=n_unscored,
             n_truncated=0,
             model_calls=0,
             parley_version="0.1.0",

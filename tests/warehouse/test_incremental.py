@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import SchemaMismatch
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake, first_samples
 from tests.warehouse.small_run import DIGESTS, IA
@@ -81,6 +80,7 @@ def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_mart
     def scores_are_made_anew() -> None:
         (tmp_path / "home/lake/scores/benchmark=codeif/model=openai%3Aalpha" / f"run={alpha.run_id}/part-1.parquet").unlink()
         alpha.write("scores", [alpha.score("P1", 0, 1, IA, 0.25, version=2)], "2")
+        alpha.write_record(finished_at="2026-01-07T00:00:00Z")
 
     def edited_dataset() -> None:
         lake.write_dataset("e" * 32, {**DIGESTS, "P3": "f" * 32}, level="L3")
@@ -169,11 +169,17 @@ def test_a_damaged_file_is_made_anew(published: SmallLake, damage: str) -> None:
     assert sorted(p.name for p in published.home.glob("warehouse*")) == ["warehouse.duckdb"]
 
 
-def test_a_torn_part_is_named_and_the_old_file_stays(published: SmallLake) -> None:
+def test_a_run_with_a_torn_part_is_withheld_and_comes_back_when_it_is_mended(published: SmallLake, codeif_marts: Marts) -> None:
     before = contents(published.home)
-    path = published.alpha_2.write("scores", published.alpha_2.scores(first_samples()), "torn")
-    os.truncate(path, path.stat().st_size // 2)
-    with pytest.raises(SchemaMismatch, match=rf"{path} cannot be read"):
-        publish(published.home)
-    assert contents(published.home) == before
+    torn = published.alpha_2
+    path = torn.write("scores", torn.scores(first_samples()), "torn")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    [withheld] = publish(published.home, marts=codeif_marts).withheld
+    assert withheld.run_id == torn.run_id
+    assert f"{path} cannot be read" in withheld.reason
+    assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(2,)]
     assert not list(published.home.glob("*.next*"))
+    path.unlink()
+    assert publish(published.home, marts=codeif_marts).withheld == ()
+    assert contents(published.home) == before

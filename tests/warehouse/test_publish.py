@@ -12,8 +12,8 @@ from schemas.rows import to_arrow
 from schemas.tables import TABLES
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake, first_samples
-from tests.warehouse.small_run import DIGESTS, IA
-from warehouse.connect import query
+from tests.warehouse.small_run import DIGESTS, IA, quality_check
+from warehouse.connect import query, warehouse_path
 from warehouse.publish import publish
 
 
@@ -38,6 +38,7 @@ def test_a_withheld_run_appears_when_it_finishes_and_goes_when_it_grows(publishe
     run = published.gamma
     shown = "select count(*) from leaderboard where run_id = $run"
     run.write_record("finished", finished_at="2026-01-04T00:00:00Z")
+    run.write("quality_checks", [quality_check(run)], "checks")
     report = publish(published.home, run_ids=[run.run_id], marts=codeif_marts)
     assert (report.n_runs_loaded, report.n_runs_published, report.n_runs_withheld) == (1, 4, 0)
     assert rows(published.home, shown, run=run.run_id) == [(1,)]
@@ -102,6 +103,7 @@ def test_editions_of_a_dataset_hold_a_shared_row_once(published: SmallLake) -> N
 def test_rows_that_a_superseded_part_repeats_count_once(lake: SmallLake, codeif_marts: Marts) -> None:
     """A run killed between its new scores and the removal of the old ones leaves both."""
     run = lake.alpha_2
+    run.write_record(n_unscored=4)
     run.write("scores", [run.score("P1", 1, 3, IA, 1), run.score("P1", 0, 1, IA, 0, version=2)], "2")
     report = publish(lake.home, marts=codeif_marts)
     assert report.warnings == ("scores: 2 rows that superseded parts repeat were left out",)
@@ -114,17 +116,25 @@ def test_rows_that_a_superseded_part_repeats_count_once(lake: SmallLake, codeif_
     assert (n, n_unscored, mean) == (13, 1, pytest.approx(9 / 13))
 
 
-def test_gaps_of_the_lake_are_said(lake: SmallLake) -> None:
+def test_runs_with_gaps_are_withheld_and_the_others_published(lake: SmallLake) -> None:
     beta, alpha = lake.beta, lake.alpha_1
     for part in (lake.home / "lake").rglob(f"run={beta.run_id}/*.parquet"):
         if part.is_relative_to(lake.home / "lake" / "scores"):
             part.unlink()
     alpha.write_contained([("P1", 0), ("P1", 7)])
-    alpha.write("scores", alpha.scores({place: v for place, v in first_samples().items() if place[0] == "P1"}))
-    assert publish(lake.home).warnings == (
-        f"run {beta.run_id} has no scores, so that no mart shows it",
-        f"run {alpha.run_id} names 1 episodes that the lake does not hold: their turns are missing",
-    )
+    alpha.write_record(n_episodes=2)
+    of_one = {place: v for place, v in first_samples().items() if place[0] == "P1"}
+    alpha.write("scores", alpha.scores(of_one))
+    alpha.write("test_verdicts", alpha.verdicts(of_one))
+    report = publish(lake.home)
+    assert {one.run_id: one.reason for one in report.withheld} == {
+        beta.run_id: "rows_present: has no scores, so that no mart shows it",
+        alpha.run_id: "episodes_exist: names 1 episodes that the lake does not hold, the first being "
+        + alpha.episode_id("P1", 7),
+    }
+    assert [warning.split(":")[0] for warning in report.warnings] == [f"run {r.run_id} is withheld" for r in report.withheld]
+    assert rows(lake.home, "select distinct run_id from leaderboard") == [(lake.alpha_2.run_id,)]
+    assert rows(lake.home, "select status from runs where run_id = $run", run=beta.run_id) == [("withheld",)]
 
 
 def test_a_part_of_another_schema_version_is_named(lake: SmallLake) -> None:
@@ -132,15 +142,27 @@ def test_a_part_of_another_schema_version_is_named(lake: SmallLake) -> None:
     table = to_arrow("episodes", [run.episode("P1", 0, stop=StopReason.FINISHED)])
     path = run.write("episodes", [])
     pq.write_table(table.replace_schema_metadata({b"parley.table": b"episodes", b"parley.version": b"99"}), path)
-    with pytest.raises(SchemaMismatch, match=rf"{path}.*version 99"):
-        publish(lake.home)
+    report = publish(lake.home)
+    assert [one.run_id for one in report.withheld] == [run.run_id]
+    assert f"{path} holds table 'episodes' of schema version 99" in "".join(report.warnings)
+
+
+def test_a_lake_of_another_schema_version_is_refused_and_the_old_file_stays(published: SmallLake) -> None:
+    before = warehouse_path(published.home).read_bytes()
+    for path in (published.home / "lake" / "scores").rglob("*.parquet"):
+        old = pq.ParquetFile(path).read().replace_schema_metadata({b"parley.table": b"scores", b"parley.version": b"0"})
+        pq.write_table(old, path)
+    with pytest.raises(SchemaMismatch, match=r"schema version 0.*Use the Parley that wrote it"):
+        publish(published.home, rebuild=True)
+    assert warehouse_path(published.home).read_bytes() == before
 
 
 def test_a_part_in_the_wrong_folder_is_named(lake: SmallLake) -> None:
     run = lake.beta
     path = run.write("scores", [lake.alpha_2.score("P1", 0, 1, IA, 1)], "stray")
-    with pytest.raises(SchemaMismatch, match=rf"{path} holds rows of"):
-        publish(lake.home)
+    [withheld] = publish(lake.home).withheld
+    assert withheld.run_id == run.run_id
+    assert f"{path} holds rows of" in withheld.reason
 
 
 def test_an_unknown_run_and_a_missing_lake_are_usage_errors(lake: SmallLake, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from schemas.errors import ParleyError
 from tests.warehouse.small_lake import SmallLake
+from tests.warehouse.small_run import IA, INSTRUCTIONS, quality_check
 from warehouse.connect import query, warehouse_path
 from warehouse.publish import publish
 
@@ -40,38 +41,70 @@ def python(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=PATIENCE_S)
 
 
+N_PUBLICATIONS = 50
 READER = """
 import sys
 from pathlib import Path
-from warehouse.connect import query
-home, stop = Path(sys.argv[1]), Path(sys.argv[2])
-sql = "select (select count(distinct run_id) from scores), (select count(distinct run_id) from leaderboard)"
-seen, n = set(), 0
-ended = False
+import duckdb
+from warehouse.connect import connect
+home, stop, run, plain = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "plain"
+SAID = [
+    "select right(night_id, 2)::double from runs where run_id = $run",
+    "select max(value) from scores where run_id = $run",
+    "select min(value) from scores where run_id = $run",
+    "select mean from leaderboard where run_id = $run",
+    "select max(mean) from pool_turn where run_id = $run",
+    "select min(min) from pool_dataset where run_id = $run",
+    "select count(*)::double from quality_checks where run_id = $run",
+]
+seen, ended, n = [], False, 0
 while not ended:
     ended = stop.exists()
-    seen.add(query(home, sql)[1][0])
-    n += 1
-    if n == 1:
+    connection = duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) if plain else connect(home)
+    said = {connection.execute(sql, {"run": run}).fetchall()[0][0] for sql in SAID}
+    connection.close()
+    assert len(said) == 1, f"a mixed night: {said}"
+    seen.append(said.pop())
+    if len(seen) == 1:
         print("reading", flush=True)
-print(sorted(seen), n)
+assert seen == sorted(seen), "time went back"
+print(int(seen[0]), int(seen[-1]), len(set(seen)), len(seen))
 """
 
 
-def test_a_reader_never_waits_and_sees_whole_publications_only(published: SmallLake, tmp_path: Path) -> None:
-    stop = tmp_path / "stop"
-    with python(READER, str(published.home), str(stop)) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "reading\n"
-        for status in ("finished", "incomplete", "finished"):
-            published.gamma.write_record(status)
+def write_generation(lake: SmallLake, number: int) -> None:
+    """A run of which every number says the generation: its scores, so all marts, and the rows of its checks."""
+    run = lake.beta
+    for table in ("scores", "quality_checks"):
+        for old in (lake.home / "lake" / table).rglob(f"run={run.run_id}/*.parquet"):
+            old.unlink()
+    run.write("scores", run.scores({(p, 0, 1): {IA: float(number)} for p in INSTRUCTIONS}), f"scores-{number}")
+    run.write("quality_checks", [quality_check(run)] * number, f"checks-{number}")
+    run.write_record(finished_at=f"2026-02-01T00:00:{number:02d}Z", night_id=f"night-{number:02d}")
+
+
+def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(published: SmallLake, tmp_path: Path) -> None:
+    stop, run = tmp_path / "stop", published.beta.run_id
+    write_generation(published, 1)
+    publish(published.home)
+    with ExitStack() as ended:
+        readers = [
+            ended.enter_context(python(READER, str(published.home), str(stop), run, kind)) for kind in ("ours", "ours", "plain")
+        ]
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "reading\n"
+        for number in range(2, N_PUBLICATIONS + 1):
+            write_generation(published, number)
             assert publish(published.home).replaced
         stop.touch()
-        out, errors = reader.communicate(timeout=PATIENCE_S)
-    assert errors == ""
-    seen = out.rsplit(" ", 1)[0]
-    assert seen == "[(3, 3), (4, 4)]"
-    assert reader.returncode == 0
+        said = [reader.communicate(timeout=PATIENCE_S) for reader in readers]
+    for out, errors in said:
+        assert errors == ""
+        first, last, n_generations, n_reads = map(int, out.split())
+        assert (first, last) == (1, N_PUBLICATIONS)
+        assert n_generations >= N_PUBLICATIONS // 5, "it saw the night change while it read"
+        assert n_reads >= N_PUBLICATIONS
 
 
 HOLDER = """

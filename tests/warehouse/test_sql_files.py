@@ -10,8 +10,9 @@ from schemas.tables import TABLES
 from warehouse import migrate, sql_files
 from warehouse.load import targets
 from warehouse.marts import SHARED
+from warehouse.withholding import RULES
 
-FOLDERS = ("ddl", "staging", "marts", "queries")
+FOLDERS = ("ddl", "staging", "soundness", "marts", "queries")
 
 
 def all_sql() -> list[Traversable]:
@@ -37,6 +38,7 @@ def test_a_file_is_one_statement_with_its_grain_in_line_1(file: Traversable) -> 
 def test_each_statement_has_its_place() -> None:
     assert sorted(migrate.DDL) == list(sql_files.names("ddl"))
     assert sorted(SHARED) == list(sql_files.names("marts"))
+    assert sorted(RULES) == list(sql_files.names("soundness"))
     assert sorted(target for table in TABLES for target in targets(table)) == list(sql_files.names("staging"))
 
 

@@ -16,6 +16,7 @@ from warehouse.checks import dialogs, docs, episodes, problems, scores, validati
 from warehouse.checks.context import CheckContext, Implication, dialog_rounds, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
+from warehouse.checks.validation import warm
 
 SUITES: dict[str, Suite] = {s.table: s for s in (dialogs.SUITE, problems.SUITE, episodes.SUITE, verdicts.SUITE, scores.SUITE)}
 
@@ -28,6 +29,7 @@ __all__ = [
     "dialog_rounds",
     "index_path",
     "problem_digests",
+    "warm",
 ]
 
 

@@ -44,6 +44,12 @@ class CheckContext:
 
     wanted_episodes: frozenset[str] | None = None
     """Every episode id of the run."""
+    episode_facts: Mapping[str, Mapping[str, object]] | None = None
+    """Episode id -> column -> what the id was made of: a row that says otherwise is not that episode."""
+    contained_episodes: Mapping[str, tuple[str, int]] | None = None
+    """Episode id -> problem and sample, as `run_episodes` lists what the run contains."""
+    check_served_model: bool | None = None
+    """True where the endpoint must have called itself the same all through the run; None where an alias was allowed."""
     dialog_rounds: Mapping[str, int] | None = None
     """Row digest -> user turns of its dialog. Leave None where a counterpart decides how long a dialogue is."""
 

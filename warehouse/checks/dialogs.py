@@ -16,9 +16,11 @@ from warehouse.checks.rule import (
     no_fault,
     not_empty,
     of_run,
+    one_value,
     plain_rows,
     present,
     unique,
+    whole_table,
 )
 
 DIGEST = f"^[0-9a-f]{{{ID_LENGTH}}}$"
@@ -124,5 +126,6 @@ SUITE = Suite(
             ("problem_id", "has_dialog"),
             (no_fault("problem_has_dialog", "each problem is asked at least once", _no_dialog, needs="problem_digests"),),
         ),
+        whole_table(_rows, one_value("one_dataset_version", "versions are never mixed in one mean", "dataset_version")),
     ),
 )

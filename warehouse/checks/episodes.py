@@ -33,8 +33,10 @@ _COLUMNS = (
     "setting",
     "dataset_version",
     "problem_id",
+    "dialog_id",
     "row_digest",
     "sample",
+    "seed",
     "attempt",
     "stop_reason",
     "error",
@@ -73,6 +75,21 @@ def _spoken(row: Row) -> list[Mapping[str, Any]]:
 
 def _not_wanted(row: Row, context: CheckContext) -> str | None:
     return None if row["episode_id"] in (context.wanted_episodes or ()) else "the run does not ask for this episode"
+
+
+def _not_of_its_id(row: Row, context: CheckContext) -> str | None:
+    facts = (context.episode_facts or {}).get(row["episode_id"], {})
+    wrong = next((column for column, value in facts.items() if row[column] != value), None)
+    return None if wrong is None else f"{wrong} is {row[wrong]!r}, its id was made of {facts[wrong]!r}"
+
+
+def _not_contained(row: Row, context: CheckContext) -> str | None:
+    listed = (context.contained_episodes or {}).get(row["episode_id"])
+    if listed is None:
+        return "the run's list of episodes (run_episodes) lacks it"
+    if listed != (row["problem_id"], row["sample"]):
+        return f"run_episodes lists it as problem {listed[0]!r} sample {listed[1]}"
+    return None
 
 
 def _turns_broken(row: Row, context: CheckContext) -> str | None:
@@ -147,6 +164,20 @@ def _several_served(row: Row, context: CheckContext) -> str | None:
     return f"the endpoint called itself {', '.join(served[:5])}" if len(served) > 1 else None
 
 
+def _served_model_changed(row: Row, context: CheckContext) -> str | None:
+    found = _several_served(row, context)
+    return f"{found}: it changed in mid-run. State another revision to begin a new run, or allow an alias" if found else None
+
+
+def _listed(data: pa.Table, context: CheckContext) -> list[Row]:
+    there = set(data["episode_id"].to_pylist())
+    return [{"episode_id": e, "took_place": e in there} for e in sorted(context.contained_episodes or ())]
+
+
+def _listed_only(row: Row, context: CheckContext) -> str | None:
+    return None if row["took_place"] else "run_episodes lists it, but no such episode of the run exists"
+
+
 def _taken_place(data: pa.Table, context: CheckContext) -> list[Row]:
     there = set(data["episode_id"].to_pylist())
     return [{"episode_id": e, "took_place": e in there} for e in sorted(context.wanted_episodes or ())]
@@ -174,6 +205,8 @@ SUITE = Suite(
                 at_least("attempt_from_one", "attempts are numbered from 1", "attempt", 1),
                 no_fault("episode_of_run", "tables are kept by benchmark and model", of_run),
                 no_fault("episode_wanted", "what nobody asked for has no place in a mean", _not_wanted, needs="wanted_episodes"),
+                no_fault("episode_of_its_id", "an id names what it was made of", _not_of_its_id, needs="episode_facts"),
+                no_fault("episode_contained", "a run is what it lists", _not_contained, needs="contained_episodes"),
                 no_fault("turns_contiguous", "turn n of scores is turn n of the episode", _turns_broken),
                 no_fault("user_before_assistant", "an answer to nothing is no answer", _answer_before_question),
                 no_fault("turn_and_role_once", "two answers to one turn have no one verdict", _said_twice),
@@ -199,12 +232,20 @@ SUITE = Suite(
                 ),
             ),
         ),
+        FrameRules(
+            "one row per listed episode",
+            ("episode_id",),
+            _listed,
+            ("episode_id", "took_place"),
+            (no_fault("listed_episode_exists", "a run contains what took place", _listed_only, needs="contained_episodes"),),
+        ),
         whole_table(
             _rows,
             one_value("one_model", "a run is one model", "model"),
             one_value("one_setting", "a run is one setting", "setting"),
             one_value("one_dataset_version", "a run is one version", "dataset_version"),
             no_fault("one_served_model", "an endpoint that changes its model drifts", _several_served, blocking=False),
+            no_fault("served_model_unchanged", "a run is one model", _served_model_changed, needs="check_served_model"),
         ),
     ),
 )

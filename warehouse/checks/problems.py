@@ -12,6 +12,7 @@ from warehouse.checks.rule import (
     no_fault,
     not_empty,
     of_run,
+    one_value,
     plain_rows,
     present,
     unique,
@@ -99,6 +100,7 @@ SUITE = Suite(
         ),
         whole_table(
             _rows,
+            one_value("one_dataset_version", "versions are never mixed in one mean", "dataset_version"),
             no_fault("input_rows_accounted_for", "staged + quarantined = input, always", _rows_lost, needs="n_input"),
         ),
     ),

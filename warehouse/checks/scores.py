@@ -22,7 +22,7 @@ from warehouse.checks.rule import (
     unique,
     whole_table,
 )
-from warehouse.checks.verdicts import unknown_turn
+from warehouse.checks.verdicts import of_another_episode, unknown_turn
 
 _rows = plain_rows(
     "run_id",
@@ -142,6 +142,7 @@ SUITE = Suite(
                 no_fault("metric_known", "the benchmark says which metrics it has", _unknown_metric, needs="metric_ranges"),
                 no_fault("score_of_run", "tables are kept by benchmark and model", of_run),
                 no_fault("episode_and_turn_exist", "a score is on an answer", unknown_turn, needs="episode_rounds"),
+                no_fault("row_of_its_episode", "means are clustered by problem", of_another_episode, needs="episode_facts"),
             ),
         ),
         FrameRules(

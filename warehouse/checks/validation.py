@@ -93,6 +93,11 @@ def _any_frame() -> Any:
     return gx_context.data_sources.add_pandas("frames").add_dataframe_asset("frame").add_batch_definition_whole_dataframe("all")
 
 
+def warm() -> None:
+    """Import Great Expectations and make its context, some seconds of work: for a time when nothing else is waited for."""
+    _any_frame()
+
+
 def _validate_frame(
     frame: FrameRules, rules: Sequence[Rule], rows: Sequence[Row] | Exception, context: CheckContext
 ) -> list[Found]:

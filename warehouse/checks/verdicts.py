@@ -1,5 +1,6 @@
 """What must hold of test verdicts: each answer is judged once by each instruction due, and machine faults are never failures."""
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,18 @@ def unknown_turn(row: Row, context: CheckContext) -> str | None:
     if rounds is None:
         return "the run has no such episode"
     return None if 0 <= row["turn"] <= rounds else f"turn {row['turn']} of an episode of {rounds} turns"
+
+
+def of_another_episode(row: Row, context: CheckContext) -> str | None:
+    """Fault: the row says another problem or sample than its episode is of."""
+    facts = (context.episode_facts or {}).get(row["episode_id"], {})
+    wrong = next((c for c in ("problem_id", "sample") if c in facts and row[c] != facts[c]), None)
+    return None if wrong is None else f"{wrong} is {row[wrong]!r}, its episode is of {facts[wrong]!r}"
+
+
+def _not_a_duration(row: Row, context: CheckContext) -> str | None:
+    took = row["duration_s"]
+    return None if took is None or 0 <= took < math.inf else f"took {took} s"
 
 
 def _not_expected(row: Row, context: CheckContext) -> str | None:
@@ -125,10 +138,11 @@ SUITE = Suite(
                 one_of("outcome_known", "passed, failed, error, timeout or infra, nothing else", "outcome", list(Outcome)),
                 unique("verdict_unique", "a verdict counts once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
-                at_least("duration_not_negative", "durations are seconds", "duration_s", 0),
+                no_fault("duration_not_negative", "durations are seconds", _not_a_duration),
                 no_fault("duration_within_limit", "a limit that does not bind is none", _too_long, needs="wall_limit_s"),
                 no_fault("verdict_of_run", "tables are kept by benchmark and model", of_run),
                 no_fault("episode_and_turn_exist", "a verdict is on an answer", unknown_turn, needs="episode_rounds"),
+                no_fault("row_of_its_episode", "results are joined by problem", of_another_episode, needs="episode_facts"),
                 no_fault("verdict_expected", "only what is due is run", _not_expected, needs="expected_verdicts"),
                 no_fault("verdict_id_iff_run", "a verdict id is a program's", _id_and_outcome_disagree),
             ),

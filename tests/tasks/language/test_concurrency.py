@@ -105,3 +105,51 @@ def test_cancelled_waiters_lose_no_place() -> None:
 def test_a_budget_below_one_is_refused(budget: int) -> None:
     with pytest.raises(ValueError, match=f"budget {budget}"):
         AdaptiveLimit(budget)
+
+
+async def rounds(limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hundred: int = 0) -> list[tuple[int, int]]:
+    """An endpoint that serves `capacity` requests a round and refuses the others at once: (limit, served) after each round.
+
+    Of a hundred served requests some fail for reasons of the endpoint's own.
+    """
+    seen, number = [], 0
+    for _ in range(count):
+        served: list[int] = []
+        while limit.in_flight < limit.limit:
+            ticket = await limit.acquire()
+            if len(served) < capacity:
+                served.append(ticket)
+            else:
+                limit.overloaded(ticket)
+                limit.release()
+        for ticket in served:
+            number += 1
+            (limit.overloaded if number % 100 < faults_in_a_hundred else limit.succeeded)(ticket)
+            limit.release()
+        seen.append((limit.limit, len(served)))
+    return seen
+
+
+def test_it_settles_near_the_endpoint_s_capacity_and_returns_to_the_budget() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(128)
+        await rounds(limit, capacity=128, count=5)
+        busy = await rounds(limit, capacity=32, count=60)
+        settled = busy[8:]
+        assert all(24 <= found <= 40 for found, _ in settled)
+        assert sum(served for _, served in settled) >= 0.9 * 32 * len(settled)
+        free = await rounds(limit, capacity=1000, count=40)
+        assert free[-1][0] == 128
+        assert next(i for i, (found, _) in enumerate(free) if found == 128) <= 26
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("faults_in_a_hundred", "least"), [(1, 0.8), (3, 0.4)])
+def test_a_few_errors_that_are_not_the_load_s_cost_little_of_the_budget(faults_in_a_hundred: int, least: float) -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(256)
+        seen = await rounds(limit, capacity=1000, count=100, faults_in_a_hundred=faults_in_a_hundred)
+        assert sum(found for found, _ in seen[20:]) >= least * 256 * 80
+
+    asyncio.run(scenario())

@@ -61,7 +61,8 @@ def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixt
     async def scenario(server: ModelServer) -> None:
         model = model_on(server, key=SENTINEL)
         await model.complete(ask())
-        server.script += [Reply(status=401), *[Reply(status=500)] * 4, *[Reply(fault="reset")] * 4, Reply(model=SENTINEL)]
+        four = (Reply(status=500), Reply(model=SENTINEL), Reply(fault="reset"))
+        server.script += [Reply(status=401), *(reply for reply in four for _ in range(QUICK.max_tries))]
         for _ in range(4):
             with pytest.raises(ModelUnavailable) as caught:
                 await model.complete(ask())

@@ -1,13 +1,12 @@
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.dialog import Role
 from schemas.episode import Step
-from tasks.storage.journal import JournalWriter, ShardTaken, read_journal, remove_journal, take_shard
+from tasks.storage.journal import JournalWriter, read_journal, remove_journal
 
 
 def steps(n_rounds: int, *, text: str = "x") -> list[Step]:
@@ -90,13 +89,3 @@ def test_a_removed_journal_is_gone_and_removing_it_again_is_harmless(tmp_path: P
     remove_journal(folder)
     assert not folder.exists()
     assert read_journal(folder) == {}
-
-
-def test_a_shard_is_taken_once_in_each_invocation(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    take_shard(folder, "night1-x")
-    take_shard(folder, "night2-x")
-    with pytest.raises(ShardTaken):
-        take_shard(folder, "night1-x")
-    remove_journal(folder)
-    take_shard(folder, "night1-x")

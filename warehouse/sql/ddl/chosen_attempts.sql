@@ -1,4 +1,4 @@
--- One row per episode: the attempt that counts. A final one goes before one that infra ended, then the highest.
+-- One row per episode: the attempt that counts. A final one before one that infra ended, the highest, the first finished.
 create view chosen_attempts as
 select
     episode_id,
@@ -8,5 +8,5 @@ select
 from episode_rows
 qualify row_number() over (
     partition by episode_id
-    order by stop_reason = 'infra', attempt desc, finished_at desc, run_id, part
+    order by stop_reason = 'infra', attempt desc, finished_at, run_id, part
 ) = 1

@@ -24,5 +24,28 @@ create table runs (
     model_calls bigint not null,
     docs_path varchar,
     state_digest varchar,
-    parley_version varchar not null
+    parley_version varchar not null,
+    state struct(key varchar, value varchar)[] not null,
+    work struct(
+        run_id varchar,
+        title varchar,
+        setting varchar,
+        model varchar,
+        status varchar,
+        n_episodes bigint,
+        n_reused bigint,
+        reused_from struct(key varchar, value bigint)[],
+        n_resumed bigint,
+        n_turns_kept bigint,
+        n_new bigint,
+        model_calls bigint,
+        input_tokens bigint,
+        output_tokens bigint,
+        n_unknown_tokens bigint,
+        usd double,
+        programs_run bigint,
+        programs_reused bigint,
+        compared_with varchar,
+        why struct(field varchar, before varchar, after varchar, reruns varchar)[]
+    )
 )

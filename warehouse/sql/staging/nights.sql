@@ -5,6 +5,7 @@ select
     finished_at,
     run_ids,
     n_published,
-    n_withheld
+    n_withheld,
+    work
 from incoming
 qualify row_number() over (partition by night_id order by finished_at desc, n_published desc) = 1

@@ -24,6 +24,8 @@ select
     model_calls,
     docs_path,
     state_digest,
-    parley_version
+    parley_version,
+    state,
+    work
 from incoming
 qualify row_number() over (partition by run_id order by finished_at desc, started_at desc) = 1

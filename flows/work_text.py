@@ -1,0 +1,88 @@
+"""What an invocation reused, paid and why, in words: for the terminal, in markdown and as fields of a JSON line."""
+
+from collections.abc import Iterator, Sequence
+
+from schemas.display import markdown_cell, plain_line
+from schemas.work import Difference, RunWork
+
+REASONS_NAMED = 4
+_SHOWN = 60
+
+
+def work_lines(work: RunWork) -> Iterator[str]:
+    """Two or three lines: where the episodes come from, what was paid, and why it was not reused."""
+    yield f"episodes: {_episodes(work)}"
+    if work.is_reused:
+        yield "nothing was left to do"
+        return
+    yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over"
+    yield f"why: {reason(work)}"
+
+
+def work_markdown(works: Sequence[RunWork]) -> str:
+    """A table with one row for each run; all cells are data."""
+    if not works:
+        return ""
+    columns = ("run", "episodes", "paid", "programs run", "verdicts taken over", "why")
+    rows = [(w.title, _episodes(w), _paid(w), str(w.programs_run), str(w.programs_reused), reason(w)) for w in works]
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def work_fields(work: RunWork) -> dict[str, object]:
+    """What a JSON line says of it, besides the keys that all runs have."""
+    names = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens", "usd")
+    fields: dict[str, object] = {name: getattr(work, name) for name in names}
+    return fields | {
+        "reused_from": dict(work.reused_from),
+        "programs_run": work.programs_run,
+        "programs_reused": work.programs_reused,
+        "compared_with": work.compared_with,
+        "why": [difference.model_dump() for difference in work.why],
+    }
+
+
+def _episodes(work: RunWork) -> str:
+    parts = [f"{work.n_reused} of {work.n_episodes} reused{_sources(work)}"]
+    if work.n_resumed:
+        parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} answers kept")
+    return ", ".join([*parts, f"{work.n_new} played anew"])
+
+
+def _sources(work: RunWork) -> str:
+    if not work.reused_from:
+        return ""
+    own = [f"{n} of this run, earlier" for run, n in work.reused_from if run == work.run_id]
+    others = [f"{n} paid by run {run[:12]}" for run, n in work.reused_from if run != work.run_id]
+    more = [f"{len(others) - REASONS_NAMED} more runs"] if len(others) > REASONS_NAMED else []
+    return f" ({', '.join([*own, *others[:REASONS_NAMED], *more])})"
+
+
+def _paid(work: RunWork) -> str:
+    said = f"{work.model_calls} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
+    if work.n_unknown_tokens:
+        said += f" (of {work.n_unknown_tokens} answers the endpoint counted none)"
+    if work.model_calls and work.usd is not None:
+        said += f", {work.usd:.6g} USD"
+    return said
+
+
+def reason(work: RunWork) -> str:
+    """Why the run was not taken over as it stood, in one line."""
+    if work.is_reused:
+        return "nothing was left to do"
+    if work.compared_with is None:
+        return "the first run of this model on this setting"
+    differ = "; ".join(difference_text(d) for d in work.why[:REASONS_NAMED])
+    if len(work.why) > REASONS_NAMED:
+        differ += f"; and {len(work.why) - REASONS_NAMED} more (parley why-rerun)"
+    if work.compared_with == work.run_id:
+        return f"since its last invocation: {differ}" if differ else "nothing changed since its last invocation"
+    return f"differs from the latest run of this model and setting ({work.compared_with[:12]}) in {differ or 'nothing'}"
+
+
+def difference_text(difference: Difference) -> str:
+    """One difference in one line."""
+    before, after = (plain_line(text, _SHOWN) for text in (difference.before, difference.after))
+    return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"

@@ -1,0 +1,138 @@
+"""What an invocation found done, and what it paid for: counted from the lake before and after."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.dialog import Role
+from schemas.episode import Step, StopReason
+from schemas.run import ModelIdentity, RunRecord
+from schemas.work import Difference, RunWork
+from tasks.planning.models import prices
+from tasks.planning.plan import RunPlan, parley_version
+from tasks.planning.why_rerun import compare, why_again
+from tasks.storage.owed import episode_rows
+from tasks.storage.parquet_store import listing_again
+
+_COLUMNS = ["episode_id", "run_id", "stop_reason"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run as an invocation found it.
+
+    Attributes:
+        reused_from: run that paid -> episodes of this run that were finished.
+        owed: episodes that were not.
+        before: the run's own record.
+        compared_with: the run that `why` compares with.
+    """
+
+    reused_from: Mapping[str, int]
+    owed: frozenset[str]
+    before: RunRecord | None
+    compared_with: str | None = None
+    why: tuple[Difference, ...] = ()
+
+
+def look(plan: RunPlan, before: RunRecord | None) -> Found:
+    """Count what is finished, and say why the rest is not."""
+    paid_by, owed = _finished(plan)
+    counted = dict(Counter(paid_by.values()).most_common())
+    outside = {**plan.state(), "parley_version": parley_version()}
+    if before is not None:
+        return Found(counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed)))
+    other = _latest_alike(plan)
+    if other is None:
+        return Found(counted, owed, None)
+    rows = {dialog.dialog_id: dialog.row_digest for dialog in plan.staged.dialogs}
+    return Found(counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows))
+
+
+def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
+    """Finished episodes of the run with the run that paid, and those that are owed."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    spec, lake = plan.spec, plan.lake
+    keys = {"benchmark": spec.benchmark, "model": spec.subject.label}
+    rows = listing_again(lambda: lake.read_arrow("episodes", lake.parts("episodes", **keys), _COLUMNS))
+    members = pa.array([w.episode_id for w in plan.members], pa.string())
+    rows = rows.filter((pc.field("stop_reason") != StopReason.INFRA.value) & pc.field("episode_id").isin(members))
+    paid_by = dict(zip(rows["episode_id"].to_pylist(), rows["run_id"].to_pylist(), strict=True))
+    return paid_by, frozenset(w.episode_id for w in plan.wanted if w.episode_id not in paid_by)
+
+
+def _latest_alike(plan: RunPlan) -> RunRecord | None:
+    """The latest run of this model's name on this setting."""
+    records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.subject.label)
+    alike = [r for r in records if r.setting == plan.spec.full_setting and r.run_id != plan.run_id]
+    return max(alike, key=lambda r: r.finished_at, default=None)
+
+
+def nothing_done(plan: RunPlan, found: Found, status: str) -> RunWork:
+    """What stands before any work."""
+    return RunWork(
+        run_id=plan.run_id,
+        title=plan.request.title,
+        setting=plan.spec.full_setting,
+        model=plan.spec.subject.label,
+        status=status,
+        n_episodes=len(plan.members),
+        n_reused=sum(found.reused_from.values()),
+        reused_from=tuple(found.reused_from.items()),
+        compared_with=found.compared_with,
+        why=found.why,
+    )
+
+
+def with_episodes(work: RunWork, plan: RunPlan, found: Found, kept: Mapping[str, Sequence[Step]], model_calls: int) -> RunWork:
+    """Add what was played and paid for.
+
+    Args:
+        kept: episode -> messages that stood already.
+        model_calls: requests that workers reported; those of a worker that died are known by the answers that it had journaled.
+    """
+    rows = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, found.owed)
+    played = {row["episode_id"]: row["steps"] for row in rows.select(["episode_id", "steps"]).to_pylist()}
+    new = [step for name, steps in played.items() for step in steps[len(kept.get(name, ())) :] if step["n_calls"] > 0]
+    old = [step for steps in kept.values() for step in steps if step.role is Role.ASSISTANT]
+    tokens_in, tokens_out, unknown = _tokens(new)
+    return work.model_copy(
+        update={
+            "n_resumed": len(kept),
+            "n_turns_kept": len(old),
+            "n_new": len(found.owed - kept.keys()),
+            "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
+            "input_tokens": tokens_in,
+            "output_tokens": tokens_out,
+            "n_unknown_tokens": unknown,
+            "usd": _usd(plan, new),
+        }
+    )
+
+
+def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
+    unknown = sum(step["input_tokens"] is None or step["output_tokens"] is None for step in steps)
+    return sum(s["input_tokens"] or 0 for s in steps), sum(s["output_tokens"] or 0 for s in steps), unknown
+
+
+def _role(step: dict[str, Any]) -> str:
+    return "simulator" if step["role"] == Role.USER.value else "subject"
+
+
+def _usd(plan: RunPlan, steps: list[dict[str, Any]]) -> float | None:
+    """Cost of the answers that came; 0.0 where none did. None where a price or a count is unknown."""
+    models: dict[str, ModelIdentity | None] = {"subject": plan.spec.subject, "simulator": plan.spec.simulator}
+    total = 0.0
+    for role in sorted({_role(step) for step in steps}):
+        identity = models[role]
+        if identity is None:
+            return None
+        price_in, price_out = prices(plan, identity)
+        tokens_in, tokens_out, unknown = _tokens([step for step in steps if _role(step) == role])
+        if price_in is None or price_out is None or unknown:
+            return None
+        total += (tokens_in * price_in + tokens_out * price_out) / 1e6
+    return total

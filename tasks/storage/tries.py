@@ -1,0 +1,92 @@
+"""Who may write what a shard makes: the worker that holds it, for as long as the driver's try goes on.
+
+A worker that is stopped, cut off or slow may come back after its shard was given to another one, or after its driver was killed
+and the next command has gone on. Nothing that it holds in memory is true then: a program that was stopped with it "timed out", an
+answer that it waits for was asked for again. So it looks before it writes. A try is a folder that its driver makes and removes, a
+shard's mark a file in it that its holder made: where that very file is gone, the holder keeps nothing.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.errors import ParleyError
+from tasks.storage.disk import naming_full_disk
+
+
+class ShardTaken(ParleyError):
+    """A shard belongs to somebody else, or to a try that is over."""
+
+
+@dataclass(frozen=True)
+class ShardHold:
+    """A shard that this process holds, as long as its mark is the one that it made."""
+
+    mark: Path
+    identity: tuple[int, int]
+
+    def check(self) -> None:
+        """Raises ShardTaken where the shard is not this process's any more: it must write nothing for it."""
+        try:
+            found = _identity(os.stat(self.mark))
+        except FileNotFoundError:
+            found = None
+        if found != self.identity:
+            raise ShardTaken(f"shard {self.mark.name} was given to another worker process, or its try is over")
+
+
+@contextmanager
+def shard_try(folder: Path, name: str) -> Iterator[None]:
+    """Let workers take shards under this name for the time of the block; every earlier try in the folder is over.
+
+    Args:
+        folder: the run's. The caller holds the run.
+
+    Raises:
+        DiskFull: no room for it.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    with naming_full_disk("the marks of the shards under way", folder):
+        (folder / name).mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def take_shard(folder: Path, name: str, *, over: bool = False) -> ShardHold:
+    """Hold a shard of a try.
+
+    Args:
+        folder: the try's.
+        over: take it also from a worker that began it. Right where beginning anew asks nobody again; Dask gives a dead worker's
+            shards to another worker as they were first sent, without the messages that were journaled since.
+
+    Raises:
+        ShardTaken: it was begun before, or the try is over.
+        DiskFull: no room for its mark.
+    """
+    mark = folder / name
+    made = folder / f"{name}.{secrets.token_hex(4)}" if over else mark
+    try:
+        with naming_full_disk("the mark of a begun shard", folder):
+            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                hold = ShardHold(mark, _identity(os.fstat(descriptor)))
+            finally:
+                os.close(descriptor)
+            if over:
+                os.replace(made, mark)
+    except FileExistsError:
+        raise ShardTaken(f"shard {name} was begun by another worker process") from None
+    except FileNotFoundError:
+        raise ShardTaken(f"shard {name} belongs to a try that is over") from None
+    return hold
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_ino, found.st_mtime_ns

@@ -1,0 +1,90 @@
+"""One night of the product, timed stage by stage: run as a process of its own, prints one line of JSON.
+
+The whole path, as the command line takes it: plan, Prefect server, Dask workers, journal, Parquet, checks, publication.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flows.progress import Board
+
+
+class TimedBoard(Board):
+    """Notes when each stage begins, and the processor time that this process and all below it have used by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[tuple[str, float, float]] = []
+        self._used: dict[int, float] = {}
+
+    def stage(self, title: str, stage: str, total: int = 0) -> None:
+        self.mark(stage)
+        super().stage(title, stage, total)
+
+    def mark(self, name: str) -> None:
+        """Begin a stage of that name."""
+        self.marks.append((name, time.monotonic(), self._cpu_s()))
+
+    def _cpu_s(self) -> float:
+        me = psutil.Process()
+        for process in (me, *me.children(recursive=True)):
+            try:
+                used = process.cpu_times()
+            except psutil.Error:
+                continue
+            self._used[process.pid] = used.user + used.system
+        return sum(self._used.values())
+
+    def stages(self) -> list[dict[str, Any]]:
+        """Name, seconds and processor seconds of each stage, in order; the last mark ends the last of them."""
+        following = zip(self.marks, self.marks[1:], strict=False)
+        return [{"stage": name, "wall_s": end - at, "cpu_s": used - before} for (name, at, before), (_, end, used) in following]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--benchmark", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--base-url", required=True)
+    parser.add_argument("--in-flight", type=int, default=256)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--began", type=float, required=True, help="time.monotonic() of whoever started this process")
+    asked = parser.parse_args()
+    board = TimedBoard()
+    board.marks.append(("start Python", asked.began, 0.0))
+    board.mark("plan")
+    from flows.invocation import run_night
+    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+    from tasks.storage.home import find_home
+
+    request = EvaluationRequest(
+        model=ModelRequest(spec=f"openai:mock@{asked.base_url}", revision="bench"),
+        benchmark=BenchmarkRequest(name=asked.benchmark, data=str(asked.data), dataset_version="current"),
+        sandbox="instant",
+        concurrency=asked.in_flight,
+        workers=asked.workers,
+    )
+    outcome = run_night(find_home(environ=os.environ), [request], board)
+    board.mark("end")
+    [report] = outcome.reports
+    print(
+        json.dumps(
+            {
+                "status": report.status,
+                "reason": report.reason,
+                "calls": report.model_calls,
+                "owed": report.owed,
+                "stages": board.stages(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

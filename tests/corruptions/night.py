@@ -1,0 +1,173 @@
+"""A night in this process: the product's own stages, gate, records and publication, without server and worker processes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.utilities.annotations import quote
+
+from flows import evaluate_model as evaluation
+from flows.progress import Board
+from flows.runtime import Night
+from schemas.errors import ParleyError
+from schemas.run import QualityCheck
+from tasks import check_quality
+from tasks.planning.finished import as_published, finished_report
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.report import RunReport
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.storage.home import Home
+from tasks.storage.publishing import publish_to_warehouse
+from warehouse.checks import CheckContext
+from warehouse.publish import PublishReport
+
+Between = Callable[[RunPlan], None]
+"""What happens to the lake between two stages."""
+
+
+def request(model: str, **benchmark: Any) -> EvaluationRequest:
+    """The bundled sample's first three dialogues, two samples of each."""
+    asked: dict[str, Any] = {"name": "codeif.static", "dataset_version": "sample", "limit": 3, "samples": 2, **benchmark}
+    return EvaluationRequest(model=ModelRequest(spec=model), benchmark=BenchmarkRequest(**asked))
+
+
+class Threads:
+    """A Dask client's part in a night, by threads of this process."""
+
+    status = "running"
+    loop = None
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(4)
+
+    def map(self, function: Callable[[Any], Any], shards: Sequence[Any]) -> list[Any]:
+        return list(self._pool.map(function, shards))
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> None:
+        function(*arguments)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+class _LocalNight(Night):
+    """Its cluster is this process."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home, 1, Board())
+        self._threads = Threads()
+
+    def client(self) -> Any:
+        return self._threads
+
+    @property
+    def n_workers(self) -> int:
+        return 1
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+def _fan_out(
+    client: Threads, function: Callable[[Any], Any], shards: Sequence[Any], on_result: Any, *, at_once: Any = None
+) -> Any:
+    results = client.map(function, shards)
+    for result in results:
+        on_result(result)
+    return results, []
+
+
+class _NoBar:
+    """In the place of a progress bar in the UI that does not run."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def advance(self, _: int) -> None: ...
+
+    def done(self) -> None: ...
+
+
+def _plain(task: Any) -> Callable[..., Any]:
+    def called(*arguments: Any) -> Any:
+        return task.fn(*(a.unquote() if isinstance(a, quote) else a for a in arguments))
+
+    return called
+
+
+@pytest.fixture(scope="module")
+def without_prefect() -> Iterator[None]:
+    """The flow's tasks as the plain functions that they wrap; shards run in threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("stage", "converse", "execute", "score"):
+            patch.setattr(evaluation, name, _plain(getattr(evaluation, name)))
+        patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
+        patch.setattr(evaluation, "ProgressArtifact", _NoBar)
+        patch.setattr("tasks.converse.fan_out", _fan_out)
+        patch.setattr("tasks.execute.fan_out", _fan_out)
+        yield
+
+
+@contextmanager
+def only(*tables: str) -> Iterator[None]:
+    """Check these tables alone: the others are as they were when they passed, and most of a night's time is theirs. No pages."""
+    right = check_quality.check_table
+
+    def check(table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
+        return right(table, data, replace(context, docs_dir=None)) if table in tables else []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check_quality, "check_table", check)
+        yield
+
+
+@dataclass
+class Told:
+    """What a night said of its runs, and of its publication."""
+
+    reports: list[RunReport] = field(default_factory=list[RunReport])
+    errors: list[ParleyError] = field(default_factory=list[ParleyError])
+    published: PublishReport | None = None
+
+
+@contextmanager
+def between(stages: dict[str, Between]) -> Iterator[None]:
+    """Do something after a stage has written and before what follows has read: `stage`, `converse`, `execute` or `score`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for stage, change in stages.items():
+            name = "_converse" if stage == "converse" else stage  # the task itself is left out where nothing is owed
+            right = getattr(evaluation, name)
+
+            def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
+                made = right(*arguments)
+                change(next(a for a in arguments if isinstance(a, RunPlan)))
+                return made
+
+            patch.setattr(evaluation, name, then)
+        yield
+
+
+def night(home: Path, *requests: EvaluationRequest, before_publication: Between | None = None) -> Told:
+    """Evaluate and publish as `flows.nightly` does: a run that fails does not keep the others from being published."""
+    told, tonight = Told(), _LocalNight(Home(home))
+    plans: list[RunPlan] = []
+    try:
+        for asked in requests:
+            try:
+                plan = plan_run(asked, tonight.home)
+                plans.append(plan)
+                told.reports.append(finished_report(plan) if plan.is_finished() else evaluation._evaluate(tonight, plan))
+            except ParleyError as error:
+                told.errors.append(error)
+        for plan in plans if before_publication else ():
+            before_publication(plan)
+        told.published = publish_to_warehouse(tonight.home, [report.run_id for report in told.reports])
+        told.reports = as_published(tonight.home, told.reports)
+    except ParleyError as error:
+        told.errors.append(error)
+    finally:
+        tonight.close()
+    return told

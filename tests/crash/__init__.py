@@ -1,0 +1,1 @@
+"""Nights that are killed at named and at random moments."""

@@ -1,0 +1,36 @@
+"""What the nights of this folder share: a standing Prefect server, and one night that nothing interrupted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.comparison import Tables, tables
+from tests.crash.night import TURNS, Night, adopting_orphans, counting_server
+from tests.flows.conftest import server_url as server_url
+from tests.flows.conftest import standing_home as standing_home
+from tests.warehouse.small_lake import SmallLake
+from warehouse.publish import publish
+
+
+@pytest.fixture(autouse=True)
+def _no_orphan_unseen() -> Iterator[None]:
+    with adopting_orphans():
+        yield
+
+
+def with_earlier_nights(home: Path) -> None:
+    """Four earlier runs, published: what a kill must not change either."""
+    SmallLake(home).write_all()
+    publish(home)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, server_url: str) -> Tables:
+    """The tables of a night that ran from its beginning to its end."""
+    with adopting_orphans(), counting_server(max_seconds=240) as counter:
+        night = Night(tmp_path_factory.mktemp("uninterrupted"), counter, {"PREFECT_API_URL": server_url})
+        with_earlier_nights(night.home)
+        line = night.run().line()
+        assert (line["episodes"], line["model_calls"], counter.calls()) == (60, TURNS, TURNS)
+        return tables(night.home)

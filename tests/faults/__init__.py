@@ -1,0 +1,1 @@
+"""Model servers that misbehave: what becomes of each fault."""

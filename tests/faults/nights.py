@@ -1,0 +1,125 @@
+"""A run on the bundled sample in this process: a night's stages on one Dask worker of threads, without Prefect's server."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.episode import Episode, StopReason
+from schemas.rows import from_arrow
+from schemas.run import RunEpisode
+from schemas.score import Score
+from schemas.verdict import Outcome, TestVerdict
+from tasks import converse as converse_stage
+from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.converse import Conversed, context_for, converse
+from tasks.execute import execute
+from tasks.language import opening
+from tasks.language.openai_model import CallPolicy
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.report import tally, withheld_because
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.score import score, verdict_rows
+from tasks.storage.home import Home
+from tasks.storage.owed import read_episodes
+from tests.fixtures.model_server import ModelServer
+
+METRICS_OF_EACH_TURN = 4
+QUICK: dict[str, Any] = {"max_tries": 3, "backoff_s": 0.01, "max_backoff_s": 0.02, "max_retry_after_s": 0.1}
+
+
+@contextmanager
+def local_client() -> Iterator[Any]:
+    """A Dask client whose one worker is this process."""
+    from distributed import Client
+
+    with Client(processes=False, n_workers=1, threads_per_worker=8, dashboard_address=None, set_as_default=False) as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run after its stages, and what the server saw of it."""
+
+    plan: RunPlan
+    conversed: Conversed
+    episodes: tuple[Episode, ...]
+    verdicts: tuple[TestVerdict, ...]
+    scores: tuple[Score, ...]
+    requests: int
+
+    @property
+    def withheld_because(self) -> str | None:
+        """Why the run must not be published at a limit of 1% of faulty episodes; None where it may be."""
+        counts = tally(len(self.plan.members), self.episodes, self.scores)
+        return withheld_because(counts, 0.01, ())
+
+
+@dataclass(frozen=True)
+class Night:
+    """A run that has not begun; its seed tells it from the others of its home."""
+
+    client: Any
+    home: Path
+    seed: int
+
+    def play(self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4) -> Played:
+        """Converse, execute and score what is owed."""
+        request = EvaluationRequest(
+            model=ModelRequest(spec=f"openai:mock@{server.base_url}", timeout_s=timeout_s, revision="r1"),
+            benchmark=BenchmarkRequest(name="codeif.static", dataset_version="sample", limit=limit, seed=self.seed),
+            sandbox="none",
+            concurrency=concurrency,
+            workers=1,
+        )
+        plan, before = plan_run(request, Home(self.home)), len(server.bodies)
+        context = context_for(plan, workers=1, cores=2)
+        done = converse.fn(plan, context, self.client, "converse")
+        ids = [w.episode_id for w in plan.members]
+        episodes = tuple(read_episodes(plan.lake, "codeif", plan.spec.subject.label, ids).values())
+        execute.fn(plan, context, episodes, self.client, "execute")
+        verdicts = tuple(from_arrow(verdict_rows(plan), TestVerdict))
+        scores = score.fn(plan, episodes, verdicts, "score")
+        return Played(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
+
+
+def assert_nothing_is_dropped_or_made_zero(played: Played) -> None:
+    """Every wanted episode is there, every turn has all its scores, and what has no verdict of a program has no value."""
+    plan = played.plan
+    wanted = {w.episode_id for w in plan.wanted}
+    assert {e.episode_id for e in played.episodes} == wanted
+    assert {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **plan.keys)} == wanted
+    due = sum(
+        1 if name == FUNCTIONALITY_EXTENSION else METRICS_OF_EACH_TURN for w in plan.wanted for name in w.dialog.instruction_ids
+    )
+    n = sum(s.value is not None for s in played.scores)
+    n_unscored = sum(s.unscored_reason is not None and s.unscored_reason.is_fault for s in played.scores)
+    n_not_applicable = sum(s.unscored_reason is not None and not s.unscored_reason.is_fault for s in played.scores)
+    assert n + n_unscored + n_not_applicable == due == len(played.scores)
+    decided = {(v.episode_id, v.turn) for v in played.verdicts if v.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT)}
+    answered = {(e.episode_id, s.turn) for e in played.episodes for s in e.steps if s.role.value == "assistant"}
+    assert decided == answered
+    for s in played.scores:
+        if (s.episode_id, s.turn) not in answered:
+            assert s.value is None, s
+
+
+def assert_calls_are_counted(played: Played) -> None:
+    """Each request that was sent stands in the run's count, answered or not."""
+    assert played.conversed.model_calls == played.requests
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
+    """Few and short pauses between tries and attempts: nothing else of how endpoints are called changes."""
+    monkeypatch.setattr(opening, "CallPolicy", partial(CallPolicy, **{**QUICK, **policy}))
+    monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
+
+
+def stops(played: Played) -> Counter[StopReason]:
+    """How many episodes ended for which reason."""
+    return Counter(episode.stop_reason for episode in played.episodes)

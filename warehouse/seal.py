@@ -1,0 +1,71 @@
+"""What the quality checks passed is what is published.
+
+When a run finishes, its record takes a seal: a digest over names and contents of its files, table by table. They are compared
+with it before they are loaded, so that a file that was changed, damaged, added or removed since then is not published as if it
+had been checked.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from schemas.content_id import ID_LENGTH
+from warehouse.lake import Partition
+
+SEALED = ("episodes", "run_episodes", "test_verdicts", "judge_verdicts", "scores", "quality_checks")
+PREFIX = "seal."
+"""Begins the names under which a record keeps its seal, in `state`."""
+
+
+def table_seal(folder: Path) -> str:
+    """Digest of one table's parts of a run, in hex; one of its own where there are none.
+
+    Raises:
+        OSError: a part that cannot be read.
+    """
+    digest = hashlib.sha256()
+    for part in sorted(folder.glob("part-*.parquet")):
+        with part.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{part.name} {content}\n".encode())
+    return digest.hexdigest()[:ID_LENGTH]
+
+
+def run_seal(folders: Mapping[str, Path]) -> dict[str, str]:
+    """Names and digests for a record's `state`.
+
+    Args:
+        folders: table -> folder of the run's parts.
+    """
+    return {PREFIX + table: table_seal(folder) for table, folder in folders.items()}
+
+
+def broken_seal(lake: Path, record: Partition) -> str | None:
+    """What differs from the seal that a run's record holds; None where nothing does, or the record holds none.
+
+    Args:
+        record: the run's partition in `runs`.
+    """
+    kept = _kept_seal(lake, record)
+    below = record.folder.split("/", 1)[1]
+    changed = [table for table, digest in kept.items() if table_seal(lake / table / below) != digest]
+    if not changed:
+        return None
+    places = " and ".join(str(lake / table / below) for table in changed)
+    return (
+        f"files_unchanged: the files of {', '.join(changed)} are not those that the quality checks passed. Put them back, or"
+        f" remove {places} and type the same command again, which makes them anew"
+    )
+
+
+def _kept_seal(lake: Path, record: Partition) -> dict[str, str]:
+    import pyarrow.parquet as pq
+
+    kept: dict[str, str] = {}
+    for part in record.parts:
+        with pq.ParquetFile(lake / record.folder / part.name) as file:
+            if "state" not in file.schema_arrow.names:
+                continue
+            for pairs in file.read(columns=["state"])["state"].to_pylist():
+                kept |= {p["key"].removeprefix(PREFIX): p["value"] for p in pairs or () if p["key"].startswith(PREFIX)}
+    return kept

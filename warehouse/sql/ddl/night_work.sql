@@ -1,0 +1,28 @@
+-- One row per night x run: what was reused, what was paid, and why. `usd`: NULL if a price or count is unknown.
+create view night_work as
+with
+works as (
+    select night_id, unnest(work) as work from nights
+)
+select
+    night_id,
+    work.run_id,
+    work.setting,
+    work.model,
+    work.status,
+    work.n_episodes,
+    work.n_reused,
+    work.reused_from,
+    work.n_resumed,
+    work.n_turns_kept,
+    work.n_new,
+    work.model_calls,
+    work.input_tokens,
+    work.output_tokens,
+    work.n_unknown_tokens,
+    work.usd,
+    work.programs_run,
+    work.programs_reused,
+    work.compared_with,
+    work.why
+from works
