@@ -120,16 +120,25 @@ def nightly(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is owed and what it would cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Run every model on every benchmark that the configuration lists, then publish once."""
+    """Run every model on every benchmark that the configuration lists, then publish once.
+
+    Known cheats and golds go through the sandbox first; where one does not end as it must, the night is void (exit 3).
+    """
     from flows.nightly_config import read_config
 
     settings = read_config(config)
     requests = settings.requests(config.absolute().parent)
-    _finish(find_home(settings.home), requests, json_output, dry_run=dry_run)
+    _finish(find_home(settings.home), requests, json_output, dry_run=dry_run, with_canary=True)
 
 
 def _finish(
-    home: Home, requests: Sequence[EvaluationRequest], json_output: bool, *, dry_run: bool = False, next_steps: bool = False
+    home: Home,
+    requests: Sequence[EvaluationRequest],
+    json_output: bool,
+    *,
+    dry_run: bool = False,
+    next_steps: bool = False,
+    with_canary: bool = False,
 ) -> None:
     if dry_run:
         from flows.dry_run import show_dry_run
@@ -140,7 +149,7 @@ def _finish(
 
     board = board_for_terminal(quiet=json_output)
     with board.live():
-        outcome = run_night(home, requests, board)
+        outcome = run_night(home, requests, board, with_canary=with_canary)
     if json_output:
         for report in outcome.reports:
             print(json.dumps(_json_line(report, outcome.night_id, home)))

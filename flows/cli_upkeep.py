@@ -2,11 +2,12 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from schemas.display import plain_line
+from schemas.display import plain_line, plain_text
 from schemas.errors import UsageError
 from tasks.storage.home import find_home
 
@@ -97,10 +98,24 @@ def status(json_output: Json = False) -> None:
         print("not running" if found is None else f"{found.ui_url} (pid {found.pid})")
 
 
-def doctor(json_output: Json = False) -> None:
+def doctor(
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Run reference solutions; on a slow machine limits of CPU time are widened.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="With --calibrate: folder of published references (JSONL); else a few that come along.")
+    ] = None,
+    sandbox: Annotated[str | None, typer.Option(help="With --calibrate: where they run; else the default sandbox.")] = None,
+    json_output: Json = False,
+) -> None:
     """Check this installation: packages, sandbox, home, server, embedded model, Docker. Exit code 1 if something is missing."""
     from dataclasses import asdict
 
+    if calibrate:
+        _calibrate(data, sandbox, json_output)
+        return
+    if data is not None or sandbox is not None:
+        raise UsageError("--data and --sandbox belong to --calibrate")
     from flows.examination import examine
 
     findings = examine(find_home())
@@ -112,4 +127,19 @@ def doctor(json_output: Json = False) -> None:
         marks = {True: "ok", False: "MISSING", None: "optional, missing"}
         print_rows("", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings])
     if any(f.ok is False for f in findings):
+        raise typer.Exit(1)
+
+
+def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> None:
+    from dataclasses import asdict
+
+    from flows.calibrating import calibrate, calibrated_text
+    from sandbox.registry import default_name
+
+    done = calibrate(find_home(), sandbox or default_name(), data)
+    if json_output:
+        print(json.dumps({**asdict(done.measured), "factor": done.kept.factor if done.kept else None}))
+    else:
+        print(plain_text(calibrated_text(done)))
+    if done.kept is None:
         raise typer.Exit(1)

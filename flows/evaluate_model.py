@@ -13,7 +13,7 @@ from flows.runtime import Night, night
 from flows.signals import heed_signals
 from schemas.episode import Episode
 from schemas.rows import from_arrow
-from schemas.verdict import TestVerdict
+from schemas.verdict import FailureReason, TestVerdict
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.converse import Conversed, context_for, converse, settle
 from tasks.execute import execute, expected_verdicts
@@ -81,6 +81,7 @@ def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
     board.done(len(work.episodes))
     verdicts = verdict_rows(plan)
     work.n_programs = len(verdicts) - verdicts["verdict_id"].null_count
+    work.n_tampered = verdicts["reason"].to_pylist().count(FailureReason.TAMPERING)
     gate.test_verdicts(verdicts, work.episodes, expected_verdicts(context, plan, work.episodes))
 
     board.stage(title, "score")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from sandbox import registry
 from schemas.errors import ParleyError
 from tasks.storage.home import Home
 
@@ -29,7 +30,8 @@ def _findings(home: Home) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
     yield _try("packages", _packages)
-    yield _try("sandbox bubblewrap", _sandbox)
+    yield _try(f"sandbox {registry.default_name()}", _sandbox)
+    yield _try("calibration", lambda: _calibration(home))
     yield _try("benchmarks", _benchmarks)
     yield _try("home", lambda: _home(home))
     yield _try("warehouse", lambda: _warehouse(home))
@@ -53,17 +55,21 @@ def _packages() -> str:
 
 
 def _sandbox() -> str:
-    from sandbox import registry
-
-    sandbox = registry.load("bubblewrap")
+    sandbox = registry.load(registry.default_name())
     sandbox.check()
     return f"programs run isolated ({sandbox.fingerprint()[:80]})"
 
 
-def _benchmarks() -> str:
-    from tasks.benchmarks import registry
+def _calibration(home: Home) -> str:
+    from flows.calibrating import state_text
 
-    return ", ".join(f"{name} {registry.load(name).version}" for name in registry.names())
+    return state_text(home, registry.default_name())
+
+
+def _benchmarks() -> str:
+    from tasks.benchmarks import registry as benchmarks
+
+    return ", ".join(f"{name} {benchmarks.load(name).version}" for name in benchmarks.names())
 
 
 def _home(home: Home) -> str:
@@ -100,14 +106,9 @@ def _embedded() -> str:
 
 
 def _docker() -> str:
-    import docker
-    from docker.errors import DockerException
+    from sandbox.docker_daemon import daemon_version
 
-    try:
-        client = docker.from_env(timeout=3)
-        try:
-            return f"daemon {client.version()['Version']} (no backend uses it yet)"
-        finally:
-            client.close()
-    except DockerException as error:
-        raise OSError(f"no daemon answers ({str(error)[:120]}); not needed") from error
+    version = daemon_version()
+    sandbox = registry.load("docker")
+    sandbox.check()
+    return f"daemon {version}; programs run isolated ({sandbox.fingerprint()[:80]})"

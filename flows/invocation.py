@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from flows.canary import require_live_canary
 from flows.preflight import preflight
 from flows.processes import remove_abandoned
 from flows.progress import Board
@@ -28,10 +29,14 @@ class NightOutcome:
     reports: tuple[RunReport, ...]
 
 
-def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -> NightOutcome:
+def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *, with_canary: bool = False) -> NightOutcome:
     """Run the requests; where all of them are finished, start nothing and tell how they ended.
 
+    Args:
+        with_canary: show the sandboxes known cheats and golds first.
+
     Raises:
+        NightVoid: one of those did not end as it must; nothing was started.
         UsageError: a request cannot be planned, or another process is at work on the only run; nothing was started.
         DiskFull: there is no room to work in, or there was none later.
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
@@ -43,6 +48,10 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
     require_room(home.path)
+    if with_canary:
+        board.stage("night", "canary")
+        for line in require_live_canary(request.sandbox for request in requests):
+            print(line, file=sys.stderr)
     if len(plans) == 1:
         preflight(plans[0])
         with home.run_lock(plans[0].run_id):

@@ -8,6 +8,7 @@ from pathlib import Path
 from prefect import flow
 
 from flows.artifacts import show_results
+from flows.canary import require_live_canary
 from flows.evaluate_model import evaluate_model
 from flows.nightly_config import read_config
 from flows.packages import verify_packages
@@ -58,6 +59,7 @@ def nightly(
         One report for each run.
 
     Raises:
+        NightVoid: known cheats and golds, which a night by configuration runs first, did not end as they must.
         DiskFull: no run goes on. What is done is kept, and published by the next night.
         RunsFailed: a run could not be begun or was stopped by an error. The other runs are published all the same.
         ParleyError: nothing was published.
@@ -66,6 +68,8 @@ def nightly(
     if requests is None:
         settings = read_config(Path(config))
         requests, home = settings.requests(Path(config).absolute().parent), home or settings.home
+        for line in require_live_canary(request.sandbox for request in requests):
+            _log.info(line)
     requests = [EvaluationRequest.model_validate(request) for request in requests]
     with night(find_home(home), max(r.workers for r in requests), secret_names=key_names(requests)) as tonight:
         started = utc_now()

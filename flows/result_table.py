@@ -96,6 +96,7 @@ def _summary(report: RunReport) -> str:
     ]
     parts += [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
     parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
+    parts += [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"] if report.n_tampered else []
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
 

@@ -30,6 +30,8 @@ class Work:
     scores: tuple[Score, ...] = ()
     n_programs: int = 0
     """Verdicts of the run that a program has decided."""
+    n_tampered: int = 0
+    """Those whose answer tampered with its tests."""
     is_whole: bool = True
     """False where a quality check stopped it."""
 
@@ -67,6 +69,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
+        n_tampered=work.n_tampered,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=checked.docs_path,
         work=done,
@@ -128,6 +131,7 @@ def _write(
         n_infra=counts.n_infra,
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
+        n_tampered=work.n_tampered,
         model_calls=done.model_calls,
         docs_path=checked.docs_path if checked else None,
         state_digest=content_id(state) if status == "finished" else None,

@@ -1,6 +1,5 @@
 """What one invocation holds: its home, its cluster (started when first needed) and whoever shows its progress."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -11,6 +10,7 @@ from typing import Any
 from flows.preflight import SERVED_HERE
 from flows.processes import scratch_folder
 from flows.progress import Board
+from sandbox.slots import slot_count
 from schemas.run import Provider
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
@@ -62,7 +62,7 @@ class Night:
     @property
     def cores(self) -> int:
         """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
-        return os.cpu_count() or 1
+        return slot_count()
 
     @contextmanager
     def model_server(self, plan: RunPlan) -> Iterator[str | None]:

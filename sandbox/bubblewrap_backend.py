@@ -4,19 +4,17 @@ Started by root, bwrap builds real mounts and the program drops to the slot's ow
 ordinary user, bwrap makes a user namespace and forbids further ones inside.
 """
 
-import functools
 import json
 import os
 import select
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
 from sandbox.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
+from sandbox.bubblewrap_tool import NAMESPACES_AS_ROOT, bwrap_path, bwrap_version, last_line, why_no_sandbox
 from sandbox.file_archive import archive
 from sandbox.interface import Completed
 from sandbox.memory_cgroup import MemoryCgroup, memory_cgroup
@@ -26,14 +24,13 @@ from sandbox.rlimits import MIB, prlimit_argv, required_tool
 from sandbox.seccomp_filter import denied_calls_bpf
 from sandbox.shared_folder import PATH as SHARED_FOLDER
 from sandbox.shared_folder import shared_folder
-from sandbox.slots import FIRST_UID, hold_slot, slot_count
+from sandbox.slots import hold_slot, slot_count, uid_of
 from sandbox.supervision import Channels, Command, Ending, completed, memory_file, supervise
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
 """Written by the program's own user inside: a link that an earlier command left can only lead to what that user may write."""
-_NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
 _KEPT_FOR_SETPRIV = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 
 
@@ -70,30 +67,24 @@ class BubblewrapSandbox:
         if done.exit_code != 0 or done.stdout.strip() != b"42":
             raise SandboxUnavailable(
                 f"bubblewrap: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
-                f"{_last_line(done.stderr)}. Its files must be readable for every user"
+                f"{last_line(done.stderr)}. Its files must be readable for every user"
             )
 
     def fingerprint(self) -> str:
-        return f"bubblewrap {_version(self._bwrap())}; {environment_digest()}"
+        return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest()}"
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["BubblewrapSession"]:
         bwrap = self._bwrap()
         end_abandoned()
         with ExitStack() as stack:
-            slot = stack.enter_context(hold_slot(self._slots, self._slot_directory))
+            slot = stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
             enter = stack.enter_context(shared_folder(limits.tmp_mb * MIB)) if keep_files else ()
-            yield BubblewrapSession(bwrap, limits, FIRST_UID + slot, group, enter)
+            yield BubblewrapSession(bwrap, limits, uid_of(slot, self._slot_directory), group, enter)
 
     def _bwrap(self) -> str:
-        path = shutil.which(self._bwrap_option or "bwrap")
-        if path is None:
-            raise SandboxUnavailable(
-                f"{self._bwrap_option or 'bwrap'}: bubblewrap is not installed. `apt-get install bubblewrap` "
-                "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code without any isolation"
-            )
-        return path
+        return bwrap_path(self._bwrap_option)
 
 
 class BubblewrapSession:
@@ -215,21 +206,12 @@ class _SetUp:
 def _why_not_reached(ending: Ending) -> str:
     if ending.overran:
         return f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded"
-    if ending.returncode < 0:
-        return f"bubblewrap was ended from outside by signal {-ending.returncode}"
-    said = _last_line(ending.stderr)
-    if any(word in said.lower() for word in ("namespace", "not permitted", "uid map")):
-        return (
-            f"bubblewrap may not make namespaces here ({said}): allow unprivileged user namespaces (sysctl "
-            "kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, "
-            "kernel.apparmor_restrict_unprivileged_userns=0), or give the container CAP_SYS_ADMIN"
-        )
-    return f"bubblewrap could not set up a sandbox (exit {ending.returncode}): {said}"
+    return why_no_sandbox(ending.returncode, ending.stderr)
 
 
 def _privileges(uid: int) -> tuple[str, ...]:
     if os.geteuid() == 0:
-        return (*_NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *_KEPT_FOR_SETPRIV)
+        return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *_KEPT_FOR_SETPRIV)
     return ("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(uid), "--gid", str(uid), "--cap-drop", "ALL")
 
 
@@ -238,17 +220,3 @@ def _drop_privileges(uid: int) -> tuple[str, ...]:
         return ()
     identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
     return (required_tool("setpriv"), *identity, "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
-
-
-@functools.cache
-def _version(bwrap: str) -> str:
-    try:
-        said = subprocess.run((bwrap, "--version"), capture_output=True, env={}, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxUnavailable(f"{bwrap} --version: {error}; install bubblewrap again") from error
-    return said.decode(errors="replace").strip().rpartition(" ")[2]
-
-
-def _last_line(text: bytes) -> str:
-    lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else "no message"

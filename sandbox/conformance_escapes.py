@@ -43,7 +43,7 @@ else: print("held")
 """
 _DEVICES = """
 import os
-known = set("console core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero".split())
+known = set("console core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero".split())
 print(sorted(set(os.listdir("/dev")) - known) or "held")
 """
 _READ_ONLY = """

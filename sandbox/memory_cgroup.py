@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.abandoned import start_time
+from schemas.errors import HostShortage
 
 _PREFIX = "parley-"
 _counter = itertools.count()
@@ -30,12 +31,46 @@ class MemoryCgroup:
         """Move a process in; its later children follow. Raises OSError."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
+    def limit(self, limit_bytes: int) -> None:
+        """Bound what all its processes use together, swap included. Raises OSError."""
+        hard, swap = (
+            ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes") if self.version == 1 else ("memory.max", "memory.swap.max")
+        )
+        bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
+        for last in (False, True):  # of the two, the larger one must go first, and which that is depends on the way
+            with suppress(OSError):  # absent where the kernel does not account swap
+                (self.folder / swap).write_text(bound_with_swap)
+            try:
+                (self.folder / hard).write_text(str(limit_bytes))
+            except OSError:
+                if last:
+                    raise
+
     def kills(self) -> int:
-        """How many processes the kernel has killed here for want of memory."""
-        name = "memory.oom_control" if self.version == 1 else "memory.events"
-        for line in (self.folder / name).read_text().splitlines():
+        """How many processes the kernel has killed here because their group's own limit was reached.
+
+        Raises:
+            HostShortage: it killed some although that limit was never reached: a group above or the whole machine was short.
+        """
+        killed = self._counted("memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
+        if killed and not self.reached_its_limit():
+            raise HostShortage(
+                "the kernel killed a sandboxed program that was within its own memory limit: the machine, or a control group that"
+                " Parley runs in, was out of memory. Free some, or run fewer programs at once"
+            )
+        return killed
+
+    def reached_its_limit(self) -> bool:
+        """Whether memory was short because of this group's own limit, ever since it was made."""
+        if self.version == 2:
+            return self._counted("memory.events", "max") > 0
+        counters = (self.folder / name for name in ("memory.failcnt", "memory.memsw.failcnt"))
+        return any(int(counter.read_text()) > 0 for counter in counters if counter.exists())
+
+    def _counted(self, file: str, wanted: str) -> int:
+        for line in (self.folder / file).read_text().splitlines():
             key, _, value = line.partition(" ")
-            if key == "oom_kill":
+            if key == wanted:
                 return int(value)
         return 0
 
@@ -68,20 +103,13 @@ def _make(limit_bytes: int) -> MemoryCgroup | None:
         folder.mkdir()
     except OSError:
         return None
-    limit = str(limit_bytes)
-    hard, swap = (
-        (("memory.limit_in_bytes", limit), ("memory.memsw.limit_in_bytes", limit))
-        if version == 1
-        else (("memory.max", limit), ("memory.swap.max", "0"))
-    )
+    group = MemoryCgroup(folder, version)
     try:
-        (folder / hard[0]).write_text(hard[1])
+        group.limit(limit_bytes)
     except OSError:
         _remove(folder)
         return None
-    with suppress(OSError):  # absent where the kernel does not account swap
-        (folder / swap[0]).write_text(swap[1])
-    return MemoryCgroup(folder, version)
+    return group
 
 
 @functools.cache

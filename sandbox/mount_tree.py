@@ -63,7 +63,8 @@ def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     for name, text in texts.items():
         descriptors.append(memory_file(name, text.encode(), stack))
         arguments += ["--perms", "0644", "--file", str(descriptors[-1]), f"/etc/{name}"]
-    for name in _FROM_ETC:
+    java = sorted(folder.name for folder in Path("/etc").glob("java-*-openjdk"))  # a JVM does not start without its settings
+    for name in (*_FROM_ETC, *java):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return arguments, descriptors
 

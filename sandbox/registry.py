@@ -1,14 +1,19 @@
 """Sandboxes by name: ours, and others' through the entry point group `parley.sandboxes`."""
 
+import os
+import shutil
+import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from sandbox.interface import Sandbox
 from schemas.errors import UnknownName
+from schemas.plugins import plugins
 
 BUILT_IN: dict[str, str] = {
     "bubblewrap": "sandbox.bubblewrap_backend:BubblewrapSandbox",
+    "docker": "sandbox.docker_backend:DockerSandbox",
+    "zygote": "sandbox.zygote_backend:ZygoteSandbox",
     "none": "sandbox.unisolated_backend:UnisolatedSandbox",
 }
 GROUP = "parley.sandboxes"
@@ -16,7 +21,18 @@ GROUP = "parley.sandboxes"
 
 def names() -> tuple[str, ...]:
     """All known sandboxes, sorted; nothing is imported for it."""
-    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
+
+
+def default_name() -> str:
+    """The sandbox to use where none is named: Docker only where bubblewrap cannot be had, or is not there and a daemon may be.
+
+    Nothing is started or checked; what is missing is said by the sandbox's own `check`.
+    """
+    if shutil.which("bwrap"):
+        return "bubblewrap"
+    daemon_may_run = bool(os.environ.get("DOCKER_HOST")) or os.path.exists("/var/run/docker.sock")
+    return "docker" if daemon_may_run or sys.platform != "linux" else "bubblewrap"
 
 
 def load(name: str, **options: Any) -> Sandbox:
@@ -31,7 +47,6 @@ def load(name: str, **options: Any) -> Sandbox:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(import_module(module), attribute)(**options)
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            return point.load()(**options)
+    if name in (found := plugins(GROUP)):
+        return found[name].load()(**options)
     raise UnknownName("sandbox", name, names())

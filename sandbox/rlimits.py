@@ -1,4 +1,4 @@
-"""Resource limits of one command, as a `prlimit` prefix (setting them between fork and exec is unsafe in a threaded parent)."""
+"""Resource limits of one command; as a `prlimit` prefix, since a threaded parent cannot safely set them between fork and exec."""
 
 import math
 import shutil
@@ -9,10 +9,24 @@ from schemas.run import Limits
 MIB = 1024 * 1024
 
 
-def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
-    """Command prefix that sets the limits and then becomes the command.
+def bounds(limits: Limits) -> dict[str, tuple[int, int]]:
+    """Soft and hard limit by the name that `prlimit` uses; sizes in bytes.
 
     CPU time is counted per process in whole seconds, rounded up: at the limit comes SIGXCPU, one second later SIGKILL.
+    """
+    cpu = math.ceil(limits.cpu_s)
+    same = {
+        "as": limits.address_space_mb * MIB,
+        "fsize": limits.file_mb * MIB,
+        "nofile": limits.open_files,
+        "core": 0,
+        "nproc": limits.processes,
+    }
+    return {"cpu": (cpu, cpu + 1), **{name: (bound, bound) for name, bound in same.items()}}
+
+
+def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
+    """Command prefix that sets the limits and then becomes the command.
 
     Args:
         count_processes: False where the user's other processes would be counted too.
@@ -20,17 +34,8 @@ def prlimit_argv(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
     Raises:
         SandboxUnavailable: `prlimit` is missing.
     """
-    cpu = math.ceil(limits.cpu_s)
-    bounds = [
-        f"--as={limits.memory_mb * MIB}",
-        f"--cpu={cpu}:{cpu + 1}",
-        f"--fsize={limits.file_mb * MIB}",
-        f"--nofile={limits.open_files}",
-        "--core=0",
-    ]
-    if count_processes:
-        bounds.append(f"--nproc={limits.processes}")
-    return (required_tool("prlimit"), *bounds, "--")
+    options = [f"--{n}={soft}:{hard}" for n, (soft, hard) in bounds(limits).items() if count_processes or n != "nproc"]
+    return (required_tool("prlimit"), *options, "--")
 
 
 def required_tool(name: str) -> str:

@@ -23,7 +23,9 @@ _KERNEL = (
     "finit_module delete_module kexec_load kexec_file_load reboot acct syslog lookup_dcookie iopl ioperm modify_ldt vm86 "
     "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname vhangup nfsservctl fanotify_init"
 )
-_NEW_NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
+DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
+"""Names of the calls that are denied whatever their arguments, Docker's backend denies them, too."""
+NEW_NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _FAMILIES = ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "AF_ALG")
@@ -45,10 +47,10 @@ def denied_calls_bpf() -> bytes:
         ) from error
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     deny = pyseccomp.ERRNO(errno.EPERM)
-    for name in f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split():
+    for name in DENIED_CALLS:
         _add(rules, deny, name)
     _add(rules, pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-    for flag in _NEW_NAMESPACE_FLAGS:
+    for flag in NEW_NAMESPACE_FLAGS:
         _add(rules, deny, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for request in (_TIOCSTI, _TIOCLINUX):
         _add(rules, deny, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _LOW_32_BITS, request))

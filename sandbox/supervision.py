@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
 
+from sandbox.bounded_output import BoundedOutput
 from sandbox.interface import Completed
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
@@ -18,29 +19,6 @@ _CHUNK = 65536
 _REPORT_KB = 256
 _DRAIN_S = 0.3
 _GRACE_S = 10.0
-
-
-class BoundedOutput:
-    """The first and the last `keep_kb` KiB of a stream, whatever its length."""
-
-    def __init__(self, keep_kb: int) -> None:
-        self._keep = keep_kb * 1024
-        self._head, self._tail = bytearray(), bytearray()
-        self._left_out = 0
-
-    def add(self, data: bytes) -> None:
-        room = self._keep - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        surplus = len(self._tail) - self._keep
-        if surplus > 0:
-            del self._tail[:surplus]
-            self._left_out += surplus
-
-    def value(self) -> bytes:
-        if not self._left_out:
-            return bytes(self._head + self._tail)
-        return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self._left_out + bytes(self._tail)
 
 
 @dataclass(frozen=True)
@@ -62,8 +40,8 @@ class Channels:
     """Two pipes, made before the command's argv is known: the command writes, we read."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self.report, self.report_end = _pipe(stack)
-        self.status, self.status_end = _pipe(stack)
+        self.report, self.report_end = open_pipe(stack)
+        self.status, self.status_end = open_pipe(stack)
 
     def close_writing_ends(self) -> None:
         self.report_end.close()
@@ -85,13 +63,15 @@ class Ending:
 
 
 @dataclass
-class _Streams:
+class Streams:
+    """What has been read of a command's output so far."""
+
     stdout: BoundedOutput
     stderr: BoundedOutput
     report: BoundedOutput = field(default_factory=lambda: BoundedOutput(_REPORT_KB))
 
 
-def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
+def open_pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
     """Reading and writing end; as file objects, so that closing one twice never hits a number in use by another thread."""
     reading, writing = os.pipe()
     return stack.enter_context(FileIO(reading, "r")), stack.enter_context(FileIO(writing, "w"))
@@ -146,7 +126,7 @@ def supervise(command: Command, channels: Channels, stack: ExitStack, kill: Call
     finished = False
     try:
         channels.close_writing_ends()
-        streams = _Streams(BoundedOutput(command.limits.output_kb), BoundedOutput(command.limits.output_kb))
+        streams = Streams(BoundedOutput(command.limits.output_kb), BoundedOutput(command.limits.output_kb))
         overran = _follow(process, command, channels, streams, begun + command.limits.wall_s, kill)
         returncode, cpu_s = _reap(process)
         finished = True
@@ -191,45 +171,63 @@ def _follow(
     process: "subprocess.Popen[bytes]",
     command: Command,
     channels: Channels,
-    streams: _Streams,
+    streams: Streams,
     deadline: float,
     kill: Callable[[int], None],
 ) -> bool:
-    """Read until the process has ended and its streams are at their ends; True where the wall limit ended it."""
     assert process.stdout is not None
     assert process.stderr is not None
     ended = os.pidfd_open(process.pid)
+    readers = {
+        process.stdout.fileno(): streams.stdout.add,
+        process.stderr.fileno(): streams.stderr.add,
+        channels.report.fileno(): streams.report.add,
+        channels.status.fileno(): command.on_status or (lambda _: None),
+    }
+    try:
+        return follow(ended, readers, deadline, lambda: kill(process.pid))
+    finally:
+        os.close(ended)
+
+
+def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline: float, kill: Callable[[], None]) -> bool:
+    """Read until a process has ended and its streams are at their ends; True where the wall limit ended it.
+
+    Args:
+        ended: pidfd of the process.
+        readers: what to call with each piece that comes from a descriptor.
+        deadline: of `time.monotonic()`.
+        kill: has to end the whole tree; also called after the process's own end.
+
+    Raises:
+        SandboxUnavailable: it does not die.
+    """
     overran = exited = False
     with selectors.DefaultSelector() as selector:
         selector.register(ended, selectors.EVENT_READ, None)
-        selector.register(process.stdout.fileno(), selectors.EVENT_READ, streams.stdout.add)
-        selector.register(process.stderr.fileno(), selectors.EVENT_READ, streams.stderr.add)
-        selector.register(channels.report.fileno(), selectors.EVENT_READ, streams.report.add)
-        selector.register(channels.status.fileno(), selectors.EVENT_READ, command.on_status or (lambda _: None))
-        try:
-            while selector.get_map():
-                events = selector.select(max(0.0, deadline - time.monotonic()))
-                for key, _ in events:
-                    if key.data is None:
-                        selector.unregister(ended)
-                        exited, deadline = True, time.monotonic() + _DRAIN_S
-                        kill(process.pid)
-                        continue
-                    data = os.read(key.fd, _CHUNK)
-                    if data:
-                        key.data(data)
-                    else:
-                        selector.unregister(key.fd)
-                if time.monotonic() < deadline:
+        for descriptor, reader in readers.items():
+            selector.register(descriptor, selectors.EVENT_READ, reader)
+        while selector.get_map():
+            events = selector.select(max(0.0, deadline - time.monotonic()))
+            for key, _ in events:
+                if key.data is None:
+                    selector.unregister(ended)
+                    exited, deadline = True, time.monotonic() + _DRAIN_S
+                    kill()
                     continue
-                if exited:  # somebody outside our reach holds a stream open
-                    break
-                if overran:
-                    raise SandboxUnavailable(f"process {process.pid} did not die within {_GRACE_S:g} s of being killed")
-                overran, deadline = True, time.monotonic() + _GRACE_S
-                kill(process.pid)
-        finally:
-            os.close(ended)
+                data = os.read(key.fd, _CHUNK)
+                if data:
+                    key.data(data)
+                else:
+                    selector.unregister(key.fd)
+            if time.monotonic() < deadline:
+                continue
+            if exited:  # somebody outside our reach holds a stream open
+                break
+            if overran:
+                raise SandboxUnavailable(f"a sandboxed program did not die within {_GRACE_S:g} s of being killed")
+            overran, deadline = True, time.monotonic() + _GRACE_S
+            kill()
     return overran
 
 

@@ -49,7 +49,7 @@ class UnisolatedSandbox:
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["UnisolatedSession"]:
-        with hold_slot(self._slots, self._slot_directory):
+        with hold_slot(self._slots, self._slot_directory, limits.memory_mb):
             folder = tempfile.mkdtemp(prefix="parley-none-")
             try:
                 yield UnisolatedSession(Path(folder), limits, keep_files)

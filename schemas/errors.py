@@ -8,8 +8,10 @@
     │   └── SchemaMismatch        a Parquet file written by another schema version
     ├── InfraError                a fault of machine or service, never of the model under test
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
+    │   │   └── HostShortage      the machine, not the program, ran out of memory: may run when it runs alone
     │   ├── ModelUnavailable      an endpoint that did not give an answer
     │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
+    ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program
     ├── DiskFull                  no room for what was to be kept: goes on where it stopped once there is
     ├── CorruptRows               rows of the lake that no version of Parley would have written
     └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
@@ -62,6 +64,10 @@ class SandboxUnavailable(InfraError):
     pass
 
 
+class HostShortage(SandboxUnavailable):
+    pass
+
+
 class ModelUnavailable(InfraError):
     """An endpoint gave no usable answer after all retries.
 
@@ -77,6 +83,10 @@ class ModelUnavailable(InfraError):
 
 class ServerUnavailable(InfraError):
     pass
+
+
+class NightVoid(ParleyError):
+    exit_code = 3
 
 
 class DiskFull(ParleyError):

@@ -74,6 +74,25 @@ class Limits(Frozen):
     output_kb: int = Field(default=64, ge=1)
     """Of stdout and stderr each: what lies beyond is cut away, not kept in memory."""
 
+    @property
+    def address_space_mb(self) -> int:
+        """Bound of one process's address space."""
+        return self.memory_mb
+
+
+class RuntimeLimits(Limits):
+    """Bounds of a program whose runtime (a JVM, V8) reserves far more address space than it uses.
+
+    Its memory is bounded by the memory cgroup, where one is writable; elsewhere by the runtime's own options alone.
+    """
+
+    reserved_mb: int = Field(default=8192, ge=0)
+    """Address space beside `memory_mb`."""
+
+    @property
+    def address_space_mb(self) -> int:
+        return self.memory_mb + self.reserved_mb
+
 
 class RunSpec(Frozen):
     """One evaluation: a model on a setting of a benchmark's dataset version."""
@@ -184,6 +203,8 @@ class RunRecord(Frozen):
     """Scores that are missing through a fault (not those that have no value by definition)."""
     n_truncated: int = Field(ge=0)
     """Answers cut off at max_tokens."""
+    n_tampered: int = Field(default=0, ge=0)
+    """Test verdicts whose answer tampered with its tests; `test_verdicts.reason` lists them."""
     model_calls: int = Field(ge=0)
     """Requests sent by the latest invocation."""
     docs_path: str | None = None

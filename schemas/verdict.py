@@ -19,6 +19,13 @@ class Outcome(StrEnum):
     """Machine or service; never counts against the model."""
 
 
+class FailureReason(StrEnum):
+    """Why a test failed, where that is to be counted and listed."""
+
+    TAMPERING = "tampering"
+    """The answer reached for its tests or its judge (frames, memory, /proc, the runner's objects, patched assertions)."""
+
+
 class TestVerdict(Frozen):
     """One instruction's tests, run on one turn's answer."""
 
@@ -34,6 +41,7 @@ class TestVerdict(Frozen):
     instruction_id: str
     outcome: Outcome
     detail: str = ""
+    reason: FailureReason | None = None
     duration_s: float | None = Field(default=None, ge=0)
     verdict_id: str | None = None
     """None where nothing ran (no answer)."""

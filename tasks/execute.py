@@ -115,11 +115,13 @@ def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Epi
 
 def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
     """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
-    columns = ["verdict_id", "outcome", "detail", "duration_s"]
+    columns = ["verdict_id", "outcome", "detail", "duration_s", "reason"]
     known: dict[str, KnownVerdict] = {}
     for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
         with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
             rows = plan.lake.read_arrow("test_verdicts", [part], columns)
             rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
-            known |= {r["verdict_id"]: KnownVerdict(r["outcome"], r["detail"], r["duration_s"]) for r in rows.to_pylist()}
+            for row in rows.to_pylist():
+                key = row.pop("verdict_id")
+                known[key] = KnownVerdict(**row)
     return known

@@ -1,15 +1,17 @@
-"""Runs a candidate's code and its tests as one program and reports whether the program really reached its end.
+"""Runs a candidate's code and its tests in one process, and reports how each test went.
 
 Trusted, runs inside the sandbox, standard library only. Two processes:
 
 - the supervisor holds the report descriptor and the run's secret. It forks before it reads the secret and is not dumpable, so its
-  memory and descriptors are closed to the program. It reports a pass only for a program that asked for its tests once and with
-  the key, answered with the id that came with them, ended with exit status 0 and left no process behind.
-- the program runs the code as `__main__`, then asks for the tests, so that neither their text nor the id are in its memory or on
-  disk while the code runs. Each test statement is executed by itself, what decides a test is checked before and after, and a
-  search for key, id or tests is noticed.
+  memory and descriptors are closed to the program. It hands the tests over one by one, and reports a pass only for a program that
+  said so in its turn, over a channel sealed with a key of its own, and as many times as there are tests; that then ended with
+  exit status 0 and left no process behind.
+- the program runs the code as `__main__`, then asks for the tests, so that their text is neither in its memory nor on disk while
+  the code runs. What decides a test is checked before and after each, and a search for key or tests is told at once.
 
-Input on stdin: secret, CPU limit, package folders, code, tests (see `sandbox.function_tests`).
+Input on stdin: secret, CPU limit, job, tests (see `sandbox.judged_run`). Nothing here relies on a fresh interpreter, but for
+descriptors 0 to 2 and PARLEY_REPORT_FD: a process forked for this run may call `main` as well. No class is defined in any of
+these files: a candidate finds every class of its process, and what hangs on it.
 """
 
 from __future__ import annotations
@@ -19,14 +21,27 @@ import os
 import select
 import sys
 import time
+from _signal import SIGKILL  # pyright: ignore[reportMissingImports]
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from judged_program import LONGEST_MESSAGE, as_field, read_field, run_program, write_all
+from judged_program import run_program
+from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, write_all
 
-del sys.path[0], sys.modules["judged_program"], sys.modules["watch"]
+del sys.path[0]
+for _name in ("judged_program", "sealed_channel", "comparison", "integrity", "pytest_nodes", "unittest_cases", "watch"):
+    sys.modules.pop(_name, None)
+
+RUNS_AS_FIRST_PROCESS = True
+"""`main` may run right in the first process of a pid namespace: the candidate never runs in it (see `zygote.py`)."""
+TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 LEFTOVER_GRACE_S = 1.0
 _LAST_READS = 8  # more than a pipe holds; a descendant that goes on writing does not keep us
+_LONGEST_MESSAGE, _LONGEST_DETAIL, _ALL_DETAILS = 1 << 16, 1 << 14, 180_000
+_NOISE = (b"tampering", b"the runner's channel was written to")
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 
 
@@ -38,64 +53,90 @@ def prctl(option: int, value: int) -> None:
         raise OSError(f"prctl({option}, {value}) failed")
 
 
-class Conversation:
-    """What the program has said so far; anything out of order is tampering."""
-
-    def __init__(self, answers: int, tests: bytes, key: bytes) -> None:
-        self._answers, self._tests, self._key = answers, tests, key
-        self._id = os.urandom(16)
-        self._unread = b""
-        self._asked = False
-        self.done = False
-        self.failure = ""
-
-    def hear(self, data: bytes) -> None:
-        if self.failure:
-            return
-        self._unread += data
-        while len(self._unread) >= 9 and not self.failure:
-            kind, size = self._unread[:1], int.from_bytes(self._unread[1:9], "big")
-            if size > LONGEST_MESSAGE:
-                self.failure = "tampering: the runner's channel was written to"
-            elif len(self._unread) >= 9 + size:
-                body, self._unread = self._unread[9 : 9 + size], self._unread[9 + size :]
-                self._take(kind, body)
-            else:
-                return
-
-    def _take(self, kind: bytes, body: bytes) -> None:
-        if kind == b"T" and not self._asked and not self.done and body == self._key:
-            self._asked = True
-            write_all(self._answers, as_field(self._id) + as_field(self._tests))
-        elif kind == b"D" and self._asked and not self.done and body == self._key + self._id:
-            self.done = True
-        elif kind == b"F" and not self.done:
-            self.failure = body.decode("utf-8", "replace") or "failed"
-        else:
-            self.failure = "tampering: the runner's channel was written to"
-
-    def hang_up(self) -> None:
-        if self._unread and not self.failure:
-            self.failure = "tampering: the runner's channel was written to"
-
-
 def supervise(program: int, answers: int, questions: int, report: int, key: bytes) -> None:
-    """The trusted half: hand over code, then tests, and report how it ended under this run's secret."""
+    """The trusted half: hand over code, then tests, and report how each went, and how it all ended, under this run's secret."""
     write_all(report, b"ready\n")
-    secret, cpu_s, folders, code, tests = (read_field(0) for _ in range(5))
-    talk = Conversation(answers, tests, key)
+    secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
+
+    def tell(*parts: bytes) -> None:
+        write_all(report, fields(secret, *parts))
+
+    hear, state = conversation(answers, key, unpacked(tests), tell)
     try:
-        write_all(answers, as_field(folders) + as_field(code))
-        listen(program, questions, talk)
+        write_all(answers, state["seal"](job))
+        listen(program, questions, hear, state)
     except BrokenPipeError:
         pass
+    if state["unread"] and not state["failure"]:
+        state["failure"] = (b"tampering", b"the runner's channel was written to")
     _, status, usage = os.wait4(program, 0)
-    outcome, detail = judge(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, float(cpu_s), talk)
-    write_all(report, as_field(secret) + as_field(outcome.encode()) + as_field(detail.encode("utf-8", "backslashreplace")))
+    tell(b"end", *judge(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, float(cpu_s), state))
 
 
-def listen(program: int, questions: int, talk: Conversation) -> None:
-    """Until the program has ended; a descendant that holds the channel open does not keep us."""
+def conversation(
+    answers: int, key: bytes, tests: list[bytes], tell: Callable[..., None]
+) -> tuple[Callable[[bytes], None], dict[str, Any]]:
+    """A listener, and what it knows; anything out of order is tampering.
+
+    Args:
+        tests: kind and text of each, in turn.
+    """
+    unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2], strict=True)]
+    longest = max(100, min(_LONGEST_DETAIL, _ALL_DETAILS // max(1, len(units))))
+    state: dict[str, Any] = {
+        "seal": sealer(key, TO_PROGRAM),
+        "unread": b"",
+        "n_told": None,
+        "done": False,
+        "failure": None,
+    }
+
+    def hear(data: bytes) -> None:
+        state["unread"] += data
+        while len(state["unread"]) >= 8 and state["failure"] is None:
+            size = int.from_bytes(state["unread"][:8], "big")
+            if size > _LONGEST_MESSAGE:
+                state["failure"] = _NOISE
+            elif len(state["unread"]) < 8 + size:
+                return
+            else:
+                message, state["unread"] = state["unread"][8 : 8 + size], state["unread"][8 + size :]
+                said = unseal(message)
+                take(unpacked(said) if said is not None else [])
+
+    def take(said: list[bytes]) -> None:
+        kind, n = said[0] if said else b"", state["n_told"]
+        if kind == b"tampering":
+            state["failure"] = (b"tampering", said[1])
+        elif kind == b"code failed" and n is None:
+            state["failure"] = (b"failed", said[1])
+        elif kind == b"code ran" and n is None:
+            state["n_told"] = 0
+            tell(b"code", b"passed", b"")
+            ask()
+        elif kind in (b"passed", b"failed") and n is not None and n < len(units):
+            tell(str(n).encode(), kind, said[1][-longest:])
+            state["n_told"] = n + 1
+            if units[n][0] == b"module" and kind == b"failed":
+                state["failure"] = (b"failed", said[1][-longest:])
+            else:
+                ask()
+        elif kind == b"node" and n == 0 and not units:
+            tell(b"node " + said[1], said[2], said[3][-2000:])
+        elif kind == b"done" and n == len(units) and not state["done"]:
+            state["done"] = True
+        else:
+            state["failure"] = _NOISE
+
+    def ask() -> None:
+        n = state["n_told"]
+        write_all(answers, state["seal"](fields(*(units[n] if n < len(units) else (b"end", b"")))))
+
+    return hear, state
+
+
+def listen(program: int, questions: int, hear: Callable[[bytes], None], state: dict[str, Any]) -> None:
+    """Until the program has ended; a descendant that holds the channel open does not keep us. Tampering ends it at once."""
     ended = os.pidfd_open(program)
     os.set_blocking(questions, False)
     poll = select.poll()
@@ -113,24 +154,28 @@ def listen(program: int, questions: int, talk: Conversation) -> None:
                 if running:
                     poll.unregister(questions)
                 break
-            talk.hear(data)
-    talk.hang_up()
+            hear(data)
+        if running and state["failure"] is not None and state["failure"][0] == b"tampering":
+            os.kill(program, SIGKILL)
+            running = False
 
 
-def judge(code: int, used_s: float, cpu_s: float, talk: Conversation) -> tuple[str, str]:
-    """Outcome and detail, from exit status, CPU time and what was said in between."""
+def judge(code: int, used_s: float, cpu_s: float, state: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Outcome and detail of the whole run, from exit status, CPU time and what was said in between."""
+    if state["failure"] is not None and state["failure"][0] == b"tampering":
+        return state["failure"]
     if code == -24 or (code == -9 and used_s >= cpu_s):
-        return "timeout", f"used up its {cpu_s:g} s of CPU time"
-    if talk.failure:
-        return "failed", talk.failure
+        return b"timeout", f"used up its {cpu_s:g} s of CPU time".encode()
+    if state["failure"] is not None:
+        return state["failure"]
     ending = f"signal {-code}" if code < 0 else f"exit status {code}"
-    if not talk.done:
-        return "failed", f"ended with {ending} before its tests were through"
+    if not state["done"]:
+        return b"failed", f"ended with {ending} before its tests were through".encode()
     if code != 0:
-        return "failed", f"passed its tests, then ended with {ending}"
+        return b"failed", f"passed its tests, then ended with {ending}".encode()
     if leftover():
-        return "failed", "left a process running after its end"
-    return "passed", ""
+        return b"failed", b"left a process running after its end"
+    return b"passed", b""
 
 
 def leftover() -> bool:
@@ -166,8 +211,8 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    prctl(_PR_SET_DUMPABLE, 1)
     run_program(their_answers, their_questions, key)
 
 
-main()
+if __name__ == "__main__":
+    main()

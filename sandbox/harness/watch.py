@@ -1,24 +1,30 @@
 """Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory, in /proc.
 
-An audit hook cannot be removed. What Python's own library does (namedtuple asks for its caller's frame, say) is no finding.
+An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. What Python's
+own library does (namedtuple asks for its caller's frame, say) is no finding, unless it hands a frame on to the candidate.
+
+There is no class here, and all that is used is bound when the hook is made: classes could be found among object's subclasses,
+and modules can be patched.
 """
 
 from __future__ import annotations
 
+import _thread
+import builtins
 import os
 import sys
 
+__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
-_FINDINGS = {
-    "sys._getframe": "looks into frames",
+_ALWAYS = {
     "sys._current_frames": "looks into frames",
     "sys._current_exceptions": "looks into frames",
-    "sys.settrace": "traces its tests",
-    "sys.setprofile": "traces its tests",
     "gc.get_objects": "searches the interpreter's objects",
     "gc.get_referrers": "searches the interpreter's objects",
     "gc.get_referents": "searches the interpreter's objects",
@@ -28,52 +34,264 @@ _FINDINGS = {
     "ctypes.PyObj_FromPtr": "reads memory",
     "code.__new__": "makes code objects by hand",
 }
+_TRACES = ("sys.settrace", "sys.setprofile")
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
-_FRAME_GIVERS = ("inspect.py", "traceback.py")  # library files that hand frames to whoever asks
+_CODE_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
+_OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
+_C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
 _PROCESS_FILES = ("/proc/self", "/proc/thread-self", *(f"/proc/{digit}" for digit in range(1, 10)))
+_FRAMES_STAY = {
+    "traceback.py": {"walk_tb", "walk_stack"},
+    "inspect.py": {
+        "currentframe",
+        "stack",
+        "trace",
+        "getouterframes",
+        "getinnerframes",
+        "_getmembers",
+        "getmembers",
+        "getattr_static",
+    },
+    "logging/__init__.py": {"<lambda>", "currentframe"},
+    "asyncio/base_tasks.py": {"_task_get_stack"},
+    "types.py": {"gi_frame", "cr_frame"},
+    "unittest/result.py": set(),
+    "doctest.py": set(),
+    "warnings.py": set(),
+    "collections/__init__.py": set(),
+    "typing.py": set(),
+    "enum.py": set(),
+    "dataclasses.py": set(),
+    "subprocess.py": set(),
+    "contextlib.py": set(),
+    "asyncio/events.py": set(),
+    "asyncio/futures.py": set(),
+    "asyncio/streams.py": set(),
+    "asyncio/coroutines.py": set(),
+    "asyncio/format_helpers.py": set(),
+    "concurrent/futures/process.py": set(),
+    "multiprocessing/process.py": set(),
+    "threading.py": set(),
+}
+"""Library files that may look at frames, each with those of its functions that hand them to whoever calls."""
+_FRAME_READERS = {
+    "_extract_from_extended_frame_gen",
+    "extended_frame_gen",
+    "findCaller",
+    "_task_print_stack",
+    "_get_code_position",
+}
+"""Functions that take frames from the above and make text of them."""
+_CODE_READERS = {"_signature_from_function", "_signature_from_callable", "_signature_is_functionlike", "unwrap", "isfunction"}
+_MAY_TRACE = ("doctest.py", "cProfile.py", "threading.py")
 
 
-class Watch:
-    """Listens from its making on; `findings` names what was noticed, in order."""
+def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str, ...], tests: tuple[str, ...]) -> None:
+    """Listen from now on.
 
-    def __init__(self, trusted: tuple[str, ...], tests: str) -> None:
-        self.findings: list[str] = []
-        self._trusted, self._tests = (*trusted, "<frozen", os.path.dirname(__file__)), tests
-        self._busy = False
-        self._frame = sys._getframe
-        sys.addaudithook(self._hear)
+    Args:
+        accuse: told what was noticed, at once; does not return to the candidate.
+        library: folder of Python's own library.
+        trusted: other folders whose code is not the candidate's.
+        tests: file names that the tests are compiled with.
+    """
+    busy: set[int] = set()
+    harness = os.path.dirname(os.path.abspath(__file__))
+    known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
+    frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
+    working_directory, function_kind = os.getcwd, type(start_watch)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._busy:
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        check = checks.get(event)
+        if check is None:
             return
-        finding = _FINDINGS.get(event) or self._finding(event, arguments)
-        if finding is None:
+        me = thread()
+        if me in busy:
             return
-        self._busy = True
+        busy.add(me)
         try:
-            if self._is_candidate(self._frame(1), event):
-                self.findings.append(finding)
+            finding = check(event, arguments, frame_of(1))
         finally:
-            self._busy = False
+            busy.discard(me)
+        if finding is not None:
+            busy.add(me)
+            accuse(finding)
 
-    def _finding(self, event: str, arguments: tuple[Any, ...]) -> str | None:
-        if event == "object.__getattr__":
-            return "looks into frames" if arguments[1] in _FRAME_ATTRIBUTES else None
-        if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], (str, bytes)):
-            path = os.path.abspath(os.fsdecode(arguments[0]))
-            return "looks into /proc" if path.startswith(_PROCESS_FILES) else None
-        if event == "compile" and isinstance(arguments[1], (str, bytes)):
-            name = os.fsdecode(arguments[1])
-            return "makes code that passes for the library's" if name.startswith((*self._trusted, self._tests)) else None
-        return None
+    def is_candidate(frame: FrameType | None) -> bool:
+        return frame is None or not (frame.f_code.co_filename in tests or frame.f_code.co_filename.startswith(known))
 
-    def _is_candidate(self, frame: FrameType | None, event: str) -> bool:
-        if frame is None:
-            return True
-        name = frame.f_code.co_filename
-        if event == "sys._getframe" and name.endswith(_FRAME_GIVERS) and name.startswith(self._trusted):
-            giver = name
-            while frame is not None and frame.f_code.co_filename == giver:
-                frame = frame.f_back
-            name = frame.f_code.co_filename if frame is not None else ""
-        return name != self._tests and not name.startswith(self._trusted)
+    def stands_behind(frame: FrameType | None, readers: set[str]) -> bool:
+        """Whether the library was called by the candidate, and not by a function that keeps what it gets."""
+        while frame is not None and frame.f_code.co_filename.startswith(known):
+            if frame.f_code.co_name in readers:
+                return bool(frame.f_locals.get("capture_locals"))
+            frame = frame.f_back
+        return frame is not None and is_candidate(frame)
+
+    def own_name(frame: FrameType | None) -> str | None:
+        """The name of a file of Python's own library below its folder; None for any other."""
+        name = "" if frame is None else frame.f_code.co_filename
+        inside = name.startswith(f"{library}/") and "site-packages/" not in name and "dist-packages/" not in name
+        return name[len(library) + 1 :] if inside else None
+
+    def always(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        return _ALWAYS[event] if is_candidate(frame) or stands_behind_ctypes(frame) else None
+
+    def stands_behind_ctypes(frame: FrameType | None) -> bool:
+        return (own_name(frame) or "").startswith("ctypes/") and stands_behind(frame, set())
+
+    def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if is_candidate(frame):
+            return "looks into frames"
+        name = own_name(frame)
+        if name is None or frame is None:
+            return None
+        givers = _FRAMES_STAY.get(name)
+        if givers is not None and frame.f_code.co_name not in givers:
+            return None
+        return "looks into frames" if stands_behind(frame, _FRAME_READERS) else None
+
+    def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if is_candidate(frame):
+            return "traces its tests"
+        name = own_name(frame)
+        return "traces its tests" if name not in (None, *_MAY_TRACE) and stands_behind(frame, set()) else None
+
+    def attribute(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if arguments[1] in _FRAME_ATTRIBUTES:
+            return frames(event, arguments, frame)
+        if arguments[1] != "__code__" or type(arguments[0]) is not function_kind:
+            return None
+        if not arguments[0].__code__.co_filename.startswith((*tests, f"{harness}/")):
+            return None
+        return "reads the code of its tests" if is_candidate(frame) or stands_behind(frame, _CODE_READERS) else None
+
+    def is_not_its_own(function: Any) -> bool:
+        name = function.__code__.co_filename
+        return name in tests or name.startswith(known)
+
+    def rewrites(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if arguments[1] not in _CODE_ATTRIBUTES or not is_candidate(frame) or type(arguments[0]) is not function_kind:
+            return None
+        return "rewrites a function that is not its own" if is_not_its_own(arguments[0]) else None
+
+    def opens(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if not isinstance(arguments[0], (str, bytes)):
+            return None
+        path = decode(arguments[0])
+        whole = _plain_path(path if path.startswith("/") else f"{working_directory()}/{path}")
+        into = whole.startswith(_PROCESS_FILES) or ("/dev/" in path and ".." in path)
+        return "looks into /proc" if into and is_candidate(frame) else None
+
+    def compiles(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if not isinstance(arguments[1], (str, bytes)) or not is_candidate(frame):
+            return None
+        passes = decode(arguments[1]).startswith((*known, *tests))
+        return "makes code that passes for the library's" if passes else None
+
+    def loads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        data = bytes(arguments[0])
+        passes = is_candidate(frame) and any(prefix.encode() in data for prefix in (*known, *tests))
+        return "makes code that passes for the library's" if passes else None
+
+    def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        return "leaves the interpreter that it is watched in"
+
+    def imports(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        name, path = arguments[0], arguments[1]
+        if name in _OTHER_INTERPRETERS and (is_candidate(frame) or stands_behind(frame, set())):
+            return "leaves the interpreter that it is watched in"
+        return own_native_code(path) if isinstance(path, str) and path.endswith(".so") else None
+
+    def own_native_code(path: str) -> str | None:
+        whole = _plain_path(path if path.startswith("/") else f"{working_directory()}/{path}")
+        writable = whole.startswith(("/box/", "/tmp/", "/dev/shm/")) and not whole.startswith(known)
+        return "loads machine code of its own" if writable else None
+
+    def opens_library(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        path = arguments[0]
+        return own_native_code(path) if isinstance(path, str) and "/" in path else None
+
+    def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        inner = str(arguments[1]).startswith(_C_NAMES)
+        behind = is_candidate(frame) or stands_behind_ctypes(frame)
+        return "reaches into the interpreter" if inner and behind else None
+
+    checks = {
+        **dict.fromkeys(_ALWAYS, always),
+        **dict.fromkeys(_TRACES, traces),
+        "sys._getframe": frames,
+        "object.__getattr__": attribute,
+        "object.__setattr__": rewrites,
+        **dict.fromkeys(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"), opens),
+        "compile": compiles,
+        "marshal.loads": loads,
+        "import": imports,
+        "parley.fresh_module": renews,
+        "ctypes.dlopen": opens_library,
+        "ctypes.dlsym": finds_symbol,
+    }
+    sys.addaudithook(hear)
+
+
+def _plain_path(path: str) -> str:
+    """An absolute path without `.`, `..` and doubled slashes; os.path's own function could be patched."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def hide_frames_from_handlers() -> None:
+    """Signal handlers get None for the interrupted frame, and a fresh copy of the module that gives it is a finding.
+
+    The real function is kept by a generator, whose frame nobody can ask for unnoticed; what the candidate can reach of the
+    functions made here has globals of its own.
+    """
+    make_function: Any = type(hide_frames_from_handlers)
+    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins})()
+
+
+def _replace_signal_functions() -> None:
+    import _imp
+    import _signal  # pyright: ignore[reportMissingImports]
+    from sys import audit
+
+    def registering(register: Callable[[Any, Any], Any]) -> Any:
+        outcome: Any = None
+        while True:
+            number, handler = yield outcome
+            given = handler
+            if callable(handler) and not isinstance(handler, int):
+
+                def given(number: int, frame: object, handler: Any = handler) -> Any:
+                    return handler(number, None)
+
+                given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]
+            try:
+                outcome = (register(number, given), None)
+            except BaseException as error:  # noqa: BLE001 - raised again for the caller
+                outcome = (None, error.with_traceback(None))
+
+    keeper = registering(_signal.signal)
+    next(keeper)
+
+    def signal(signalnum: int, handler: Any, send: Any = keeper.send) -> Any:
+        before, error = send((signalnum, handler))
+        if error is not None:
+            raise error
+        return getattr(before, "__wrapped__", before)
+
+    def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
+        found = real(signalnum)
+        return getattr(found, "__wrapped__", found)
+
+    def create_builtin(spec: Any, real: Any = _imp.create_builtin) -> Any:
+        if spec.name in ("_signal", "_imp"):
+            audit("parley.fresh_module", spec.name)
+        return real(spec)
+
+    _signal.signal, _signal.getsignal, _imp.create_builtin = signal, getsignal, create_builtin

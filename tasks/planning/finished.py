@@ -28,6 +28,7 @@ def finished_report(plan: RunPlan) -> RunReport:
         n_infra=record.n_infra,
         n_unscored=record.n_unscored,
         n_truncated=record.n_truncated,
+        n_tampered=record.n_tampered,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=record.docs_path,
         work=nothing_done(plan, look(plan, record), record.status),

@@ -8,6 +8,7 @@ from importlib.resources import as_file
 from pathlib import Path
 
 from sandbox import registry as sandboxes
+from sandbox.calibration.factor import widened
 from sandbox.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
@@ -157,7 +158,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=request.sandbox,
-        limits=benchmark.limits,
+        limits=resumed.limits if resumed else widened(benchmark.limits, home.path, request.sandbox),
         runner_version=RUNNER_VERSION,
     )
     if resumed is not None:

@@ -24,6 +24,8 @@ class RunReport(Frozen):
     n_infra: int = 0
     n_unscored: int = 0
     n_truncated: int = 0
+    n_tampered: int = 0
+    """Test verdicts whose answer tampered with its tests."""
     n_quarantined: int = 0
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None

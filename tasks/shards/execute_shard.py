@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from sandbox import registry as sandboxes
 from sandbox.function_tests import run_function_tests
@@ -10,7 +10,7 @@ from sandbox.interface import Sandbox
 from schemas.episode import StopReason
 from schemas.errors import SandboxUnavailable
 from schemas.run import verdict_id
-from schemas.verdict import Outcome, TestVerdict
+from schemas.verdict import FailureReason, Outcome, TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
 from tasks.shards.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, KnownVerdict, RunContext, is_infra
@@ -47,7 +47,9 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
                 verdicts.append(verdict)
                 n_run += ran
                 if verdict.verdict_id and verdict.outcome in (Outcome.PASSED, Outcome.FAILED):
-                    known[verdict.verdict_id] = KnownVerdict(verdict.outcome.value, verdict.detail, verdict.duration_s)
+                    known[verdict.verdict_id] = KnownVerdict(
+                        verdict.outcome.value, verdict.detail, verdict.duration_s, verdict.reason
+                    )
             worker.count(shard.context.spec.run_id, STAGE, episodes=1, programs=len(runs))
     hold.check()
     return _write(shard, verdicts, n_run)
@@ -92,15 +94,14 @@ def _decide(
         return verdict.model_copy(update={"outcome": outcome, "detail": episode.error or "no answer"}), False
     if key in known:
         found = known[key]
-        return verdict.model_copy(
-            update={"outcome": Outcome(found.outcome), "detail": found.detail, "duration_s": found.duration_s}
-        ), False
+        reason = None if found.reason is None else FailureReason(found.reason)
+        return verdict.model_copy(update={**asdict(found), "outcome": Outcome(found.outcome), "reason": reason}), False
     try:
         with worker.program_slots(shard.context):
             said = run_function_tests(sandbox, run.code, run.tests, spec.limits)
     except SandboxUnavailable as fault:
         return verdict.model_copy(update={"outcome": Outcome.INFRA, "detail": str(fault)}), True
-    return verdict.model_copy(update={"outcome": said.outcome, "detail": said.detail, "duration_s": said.duration_s}), True
+    return verdict.model_copy(update={name: getattr(said, name) for name in type(said).model_fields}), True
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ExecuteResult:

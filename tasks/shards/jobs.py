@@ -82,6 +82,7 @@ class KnownVerdict:
     outcome: str
     detail: str
     duration_s: float | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Ways to a pass without doing the task (FACTS). Each program would exit with status 0, or look as if it had passed."""
+"""Ways to a pass without doing the task (FACTS), and how they read. `attacks/` runs all of cheats.txt on every backend."""
 
 import pytest
 
@@ -11,7 +11,6 @@ from tests.sandbox.programs import programs
 pytestmark = pytest.mark.slow
 
 LIMITS = Limits(cpu_s=1, wall_s=20)
-SHORT = Limits(cpu_s=1, wall_s=4)
 TESTS = ("assert f(1) == 4711", "assert f(2) == 4712")
 STYLE_TESTS = (
     "import pycodestyle, inspect",
@@ -21,13 +20,6 @@ STYLE_TESTS = (
 
 CHEATS = programs("cheats.txt")
 PATCHED_JUDGES = programs("patched_judges.txt")
-
-
-@pytest.mark.parametrize("code", CHEATS.values(), ids=CHEATS.keys())
-def test_cheats_do_not_pass(bubblewrap: BubblewrapSandbox, code: str):
-    found = run_function_tests(bubblewrap, code, TESTS, SHORT)
-    assert found.outcome in (Outcome.FAILED, Outcome.TIMEOUT)
-    assert found.detail
 
 
 @pytest.mark.parametrize("patch", PATCHED_JUDGES.values(), ids=PATCHED_JUDGES.keys())

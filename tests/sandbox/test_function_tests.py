@@ -27,6 +27,7 @@ def test_code_that_satisfies_its_tests_passes(bubblewrap: BubblewrapSandbox):
     assert verdict(bubblewrap, "def f(): return 1").model_dump(exclude={"duration_s"}) == {
         "outcome": Outcome.PASSED,
         "detail": "",
+        "reason": None,
     }
 
 
@@ -36,6 +37,7 @@ def test_the_detail_is_the_end_of_the_traceback(bubblewrap: BubblewrapSandbox):
     assert found.detail.endswith("AssertionError: got 2")
     assert "assert x == 1" in found.detail
     assert "judged_program" not in found.detail
+    assert found.reason is None
 
 
 def test_an_exception_in_the_code_names_its_line(bubblewrap: BubblewrapSandbox):

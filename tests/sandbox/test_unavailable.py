@@ -98,7 +98,7 @@ def test_a_foreign_lock_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_names_are_listed_and_unknown_ones_refused():
     assert set(registry.names()) >= {"bubblewrap", "none"}
-    with pytest.raises(UnknownName, match="'dockr'; known: bubblewrap, none"):
+    with pytest.raises(UnknownName, match="'dockr'; known: bubblewrap, docker, none, zygote"):
         registry.load("dockr")
     assert (registry.load("bubblewrap").isolated, registry.load("none").isolated) == (True, False)
 

@@ -21,6 +21,7 @@ create table runs (
     n_infra bigint not null,
     n_unscored bigint not null,
     n_truncated bigint not null,
+    n_tampered bigint not null,
     model_calls bigint not null,
     docs_path varchar,
     state_digest varchar,

@@ -10,6 +10,7 @@ create table test_verdict_rows (
     instruction_id varchar not null,
     outcome varchar not null,
     detail varchar not null,
+    reason varchar,
     duration_s double,
     verdict_id varchar,
     sandbox varchar not null

@@ -11,6 +11,7 @@ select
     tested.instruction_id,
     tested.outcome,
     tested.detail,
+    tested.reason,
     tested.duration_s,
     tested.verdict_id,
     tested.sandbox,

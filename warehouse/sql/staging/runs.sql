@@ -21,6 +21,7 @@ select
     n_infra,
     n_unscored,
     n_truncated,
+    n_tampered,
     model_calls,
     docs_path,
     state_digest,

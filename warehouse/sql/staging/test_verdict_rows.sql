@@ -10,6 +10,7 @@ select
     instruction_id,
     outcome,
     detail,
+    reason,
     duration_s,
     verdict_id,
     sandbox

@@ -1,0 +1,26 @@
+"""Output that is kept in part. Standard library only: the launcher in a container uses it, too."""
+
+from __future__ import annotations
+
+
+class BoundedOutput:
+    """The first and the last `keep_kb` KiB of a stream, whatever its length."""
+
+    def __init__(self, keep_kb: int) -> None:
+        self._keep = keep_kb * 1024
+        self._head, self._tail = bytearray(), bytearray()
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._keep - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        surplus = len(self._tail) - self._keep
+        if surplus > 0:
+            del self._tail[:surplus]
+            self._left_out += surplus
+
+    def value(self) -> bytes:
+        if not self._left_out:
+            return bytes(self._head + self._tail)
+        return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self._left_out + bytes(self._tail)

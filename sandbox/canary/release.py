@@ -1,0 +1,66 @@
+"""Runs the canary's programs in a sandbox and says which did not end as they must."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sandbox.canary.baits import planted_baits
+from sandbox.canary.programs import Family, Program, bundled_programs
+from sandbox.function_tests import run_function_tests
+from sandbox.interface import Sandbox
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+_AT_ONCE = 8
+"""Threads; how many programs really run at once is for the sandbox's slots to say."""
+_ATTACKED = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=512)
+_HONEST = Limits(cpu_s=10.0, wall_s=60.0)
+"""So wide that a loaded machine fails no gold."""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """What came of a release."""
+
+    n_attacks: int
+    n_golds: int
+    passed: tuple[str, ...]
+    """Titles of attacks that passed."""
+    failed: tuple[str, ...]
+    """Titles of golds that did not, each with its verdict."""
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.passed and not self.failed
+
+
+def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) -> Canary:
+    """Run the canary's programs, several at once: seconds.
+
+    Args:
+        programs: the bundled ones otherwise. In a sandbox that does not isolate, those that could do damage are left out.
+
+    Raises:
+        SandboxUnavailable: a program could not be run at all; says nothing about any.
+    """
+    given = bundled_programs() if programs is None else tuple(programs)
+    if not sandbox.isolated:
+        given = tuple(p for p in given if p.must_pass or (p.harmless and p.family is not Family.ESCAPE))
+    with planted_baits() as baits, ThreadPoolExecutor(_AT_ONCE) as threads:
+        said = list(threads.map(lambda program: _verdict(sandbox, program.with_baits(baits)), given))
+    both = list(zip(given, said, strict=True))
+    return Canary(
+        n_attacks=sum(not program.must_pass for program in given),
+        n_golds=sum(program.must_pass for program in given),
+        passed=tuple(program.title for program, (outcome, _) in both if not program.must_pass and outcome is Outcome.PASSED),
+        failed=tuple(
+            f"{program.title} ({outcome.value}: {detail[-200:].strip()})"
+            for program, (outcome, detail) in both
+            if program.must_pass and outcome is not Outcome.PASSED
+        ),
+    )
+
+
+def _verdict(sandbox: Sandbox, program: Program) -> tuple[Outcome, str]:
+    said = run_function_tests(sandbox, program.code, program.tests, _HONEST if program.must_pass else _ATTACKED)
+    return said.outcome, said.detail

@@ -1,0 +1,231 @@
+"""What decides tests: as it was before the candidate ran, and whether it still is.
+
+There is no class here, and nothing of it is reachable from what the candidate can reach: it could be patched otherwise.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import os
+import sys
+
+__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+
+TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+_MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
+_MAY_NOT_BE_SHADOWED = ("isinstance", "issubclass", "callable", "hasattr", "getattr", "AssertionError")
+_JUDGING = ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon", "unittest", "doctest")
+"""Modules that judge style or hold assertions. The candidate gets copies of its own where its tests use them."""
+_CLASSES = ("unittest", "pytest", "_pytest", "pluggy")
+"""Packages that are looked at with all their modules and classes."""
+_function_kind = type(lambda: None)
+_class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
+_is_frozen_module = "<frozen"
+
+
+def guard(
+    accuse: Callable[[str], None],
+    imports: tuple[str, ...],
+    trusted: tuple[str, ...],
+    tests: str,
+    *,
+    mocks: bool,
+    set_aside: bool = True,
+) -> dict[str, Callable[..., None]]:
+    """Import what the tests will import, remember what matters, and give the checks as functions by name.
+
+    Args:
+        accuse: told what was changed; does not return.
+        imports: modules that the tests name; those that cannot be imported are left out.
+        trusted: folders whose code is not the candidate's.
+        set_aside: give the candidate copies of its own of modules that judge.
+        mocks: the tests patch modules themselves, and may leave a mock behind.
+    """
+    folders = (*(f"{folder}/" for folder in trusted), _is_frozen_module)
+    modules = _imported(imports)
+    own_copies = _set_aside() if set_aside and any(name.partition(".")[0] in _JUDGING for name in modules) else {}
+    standard = dict(builtins.__dict__)
+    meta_path, path_hooks, path = list(sys.meta_path), list(sys.path_hooks), list(sys.path)
+    contents = _contents(modules)
+    new_classes = _class_finder()
+    canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
+    loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
+    function_kind, get, kept = _function_kind, dict.get, []
+
+    def restore_imports() -> None:
+        """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
+        for name in list(loaded):
+            if name.partition(".")[0] in _JUDGING:
+                kept.append(loaded.pop(name))  # kept: to tear a module down costs more than all else here
+        loaded.update(own_copies)
+        before_and_now: Any = ((meta_path, sys.meta_path), (path_hooks, sys.path_hooks), (path, sys.path))
+        for before, now in before_and_now:
+            now[:] = before + [item for item in now if item not in before]
+        sys.path_importer_cache.clear()
+
+    def verify(names: dict[str, Any]) -> None:
+        """Accuses where the candidate changed what decides a test."""
+        now = builtins.__dict__
+        changed = [n for n, v in standard.items() if get(now, n) is not v and n not in _MAY_BE_REPLACED]
+        now.update(standard)
+        if changed:
+            accuse(f"replaced the built-in {sorted(changed)[0]}")
+        if names.get("__builtins__") is not builtins:
+            accuse("replaced __builtins__")
+        for name in _MAY_NOT_BE_SHADOWED:
+            if name in names and names[name] is not standard[name]:
+                accuse(f"replaced {name}")
+        if tracer() is not None or profiler() is not None:
+            accuse("traces its tests")
+        try:
+            run(canary, names)
+        except AssertionError:
+            return
+        accuse("a false assertion passes")
+
+    def verify_modules(during_tests: bool) -> None:
+        """Accuses where a function or class of a module that the tests use is another one now."""
+        for holder, before in contents:
+            now = holder.__dict__ if type(holder) is type(sys) else _class_dict(holder)
+            for name, value in before.items():
+                found = now.get(name)
+                if found is not value and not is_harmless(holder, found, during_tests):
+                    title = holder.__name__ if type(holder) is type(sys) else _class_name(holder)
+                    accuse(f"replaced {title}.{name}")
+
+    def is_harmless(holder: Any, value: Any, during_tests: bool) -> bool:
+        if during_tests and mocks and type(value).__module__ == "unittest.mock":
+            return True
+        if "site-packages" not in (getattr(holder, "__file__", None) or "") or holder.__name__.startswith("numpy"):
+            return False
+        return type(value) is not function_kind or value.__code__.co_filename.startswith(folders)
+
+    def add_classes(kinds: list[type]) -> None:
+        """Watch these classes too (the tests' own)."""
+        contents.extend((kind, dict(_class_dict(kind))) for kind in kinds)
+
+    def verify_equality() -> None:
+        """Accuses where a new class claims to equal an object that nobody has ever seen."""
+        for kind in new_classes():
+            equal = _class_dict(kind).get("__eq__")
+            if equal is None or type(equal) is type(object.__eq__):
+                continue
+            source = equal.__code__.co_filename if type(equal) is function_kind else ""
+            if not source.startswith(folders) and _claims_equality(kind):
+                accuse(f"objects of class {_class_name(kind)} claim to equal everything")
+
+    return {
+        "accuse": accuse,
+        "restore_imports": restore_imports,
+        "verify": verify,
+        "verify_modules": verify_modules,
+        "add_classes": add_classes,
+        "verify_equality": verify_equality,
+    }
+
+
+def _imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
+    found: dict[str, ModuleType] = {}
+    for name in names:
+        try:
+            __import__(name)
+            found[name] = sys.modules[name]
+        except BaseException:  # noqa: BLE001 - it will fail again in the tests, which is theirs to show
+            continue
+    for name in list(sys.modules):
+        package = name.partition(".")[0]
+        if package in _CLASSES and package in found:
+            found[name] = sys.modules[name]
+    return found
+
+
+def _set_aside() -> dict[str, ModuleType]:
+    """Take the judging modules out of sight: the candidate loads its own."""
+    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in _JUDGING}
+    for name in kept:
+        del sys.modules[name]
+    return kept
+
+
+def _contents(modules: dict[str, ModuleType]) -> list[tuple[Any, dict[str, Any]]]:
+    """Functions and classes of each module, and what its classes hold where they are Python's."""
+    found: list[tuple[Any, dict[str, Any]]] = []
+    for name, module in modules.items():
+        held = {key: value for key, value in vars(module).items() if callable(value)}
+        found.append((module, held))
+        if name.partition(".")[0] in _CLASSES:
+            kinds = [value for value in held.values() if isinstance(value, type) and value.__module__.startswith(_CLASSES)]
+            found.extend((kind, dict(_class_dict(kind))) for kind in kinds)
+    return found
+
+
+def _class_finder() -> Callable[[], list[type]]:
+    """A function that finds the classes made after now, and all classes where somebody hides the new ones.
+
+    What there is now leaves the collector's sight. A walk over all classes would cost thousands of page faults in a fork.
+    """
+    objects, kind_of, is_kind = gc.get_objects, type, issubclass
+    gc.freeze()
+    newest: list[None] = [None]  # in the collector's sight, until somebody else freezes it
+
+    def find() -> list[type]:
+        seen = objects()
+        if any(item is newest for item in seen):
+            return [item for item in seen if is_kind(kind_of(item), kind_of)]
+        return _all_classes()
+
+    return find
+
+
+def _all_classes() -> list[type]:
+    """Every class of the process, by walking down from object."""
+    found: list[type] = []
+    unseen: list[type] = [object]
+    ids: set[int] = set()
+    while unseen:
+        for kind in type.__subclasses__(unseen.pop()):
+            if id(kind) not in ids:
+                ids.add(id(kind))
+                found.append(kind)
+                unseen.append(kind)
+    return found
+
+
+def _claims_equality(kind: type) -> bool:
+    try:
+        probe = kind.__new__(kind)  # pyright: ignore[reportCallIssue]
+        said = probe == object()
+        return said is not NotImplemented and bool(said)
+    except BaseException:  # noqa: BLE001 - whatever the candidate raises
+        return False
+
+
+def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: Callable[..., Any] = open) -> None:
+    """Source text is judged too (style, complexity): it must still be the candidate's own."""
+    try:
+        with _open(path, "rb") as file:
+            same = file.read() == code
+    except OSError:
+        same = False
+    if not same:
+        accuse("changed its own source file")
+
+
+def install_packages(folders: str) -> None:
+    """The work of the `site` module without reading .pth files, which run code at each start."""
+    import site
+
+    there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]
+    if not there:
+        site.main()
+        return
+    sys.path.extend(there)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()

@@ -1,0 +1,89 @@
+"""Runs unittest's test methods one at a time, as unittest itself does, and believes a pass only where unittest says so.
+
+`unittest` is the copy that was loaded before the candidate ran; `integrity` checks after each method that it is as it was.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+__unittest = True  # unittest leaves frames of this file out of its tracebacks
+
+TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def case_runner(
+    names: dict[str, Any], run_statements: Callable[[bytes, int], None], checks: dict[str, Any]
+) -> Callable[[bytes, bytes, int], bytes | None]:
+    """A function that runs the tests' module, then cases of it; it gives None for a pass, else what went wrong."""
+    broken: dict[str, bytes | None] = {}
+
+    def run_case(kind: bytes, text: bytes, flags: int) -> bytes | None:
+        if kind == b"module":
+            run_statements(text, flags)
+            checks["add_classes"](_case_classes(names))
+            return _attempt(names.get("setUpModule"))
+        title, *marks = text.decode().split("\n")
+        class_name, _, method = title.partition(".")
+        case_class = names.get(class_name)
+        if not isinstance(case_class, type) or not hasattr(case_class, method):
+            return f"there is no {title} in the tests".encode()
+        if class_name not in broken:
+            broken[class_name] = _attempt(case_class.setUpClass)
+        failure = broken[class_name] or _run(case_class, method)
+        if "last of class" in marks:
+            after = _attempt(case_class.tearDownClass) if broken[class_name] is None else None
+            failure = failure or after or _attempt(case_class.doClassCleanups)
+        if "last of module" in marks:
+            failure = failure or _attempt(names.get("tearDownModule"))
+        return failure
+
+    return run_case
+
+
+def _case_classes(names: dict[str, Any]) -> list[type]:
+    import unittest
+
+    return [value for value in names.values() if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+
+
+def _attempt(step: Callable[[], object] | None) -> bytes | None:
+    if step is None:
+        return None
+    import traceback
+
+    try:
+        step()
+    except BaseException as error:  # noqa: BLE001 - whatever set-up raises, its tests have failed
+        return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    return None
+
+
+def _run(case_class: type, method: str) -> bytes | None:
+    import unittest
+
+    case, result, passed = case_class(method), unittest.TestResult(), []
+    result.addSuccess = passed.append  # pyright: ignore[reportAttributeAccessIssue]
+    setattr(case, method, _returning(getattr(case, method), unittest.case._ShouldStop))  # pyright: ignore[reportAttributeAccessIssue]
+    case.run(result)
+    wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
+    if not wrong and (passed == [case] or result.expectedFailures) and not result.unexpectedSuccesses:
+        return None
+    said = "\n".join(wrong) or ("passed, and was expected to fail" if result.unexpectedSuccesses else "did not run to its end")
+    return said.encode("utf-8", "backslashreplace")
+
+
+def _returning(method: Callable[[], Any], silent: type[BaseException]) -> Callable[[], Any]:
+    """The method, whose end by the one exception that unittest takes for success is a failure."""
+
+    def run() -> Any:
+        try:
+            return method()
+        except silent:
+            raise AssertionError("ended by an exception that unittest keeps for itself") from None
+
+    return run

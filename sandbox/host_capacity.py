@@ -1,0 +1,79 @@
+"""How many CPUs and how much memory programs may use here now: the machine's, or less where control groups say so."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+MIB = 1024 * 1024
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may use, 1 and up: its affinity, or less where a control group has a quota of CPU time."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    quotas = [math.ceil(quota) for quota in map(_cpu_quota, _own_groups("cpu")) if quota is not None]
+    return max(1, min([count, *quotas]))
+
+
+def available_mb() -> int | None:
+    """Memory that could be taken now without anything being killed, in MiB: the machine's, or a control group's if that is less.
+
+    Files that could be dropped count as free. None where the system does not tell.
+    """
+    found = [_machine_available(), *map(_group_headroom, _own_groups("memory"))]
+    known = [size for size in found if size is not None]
+    return max(0, min(known)) // MIB if known else None
+
+
+def _machine_available() -> int | None:
+    for line in _text(Path("/proc/meminfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def _own_groups(controller: str) -> Iterator[Path]:
+    """The folder of this process's group and those above it, for one controller (version 1) or for all (version 2)."""
+    for line in _text(Path("/proc/self/cgroup")).splitlines():
+        _, names, path = line.split(":", 2)
+        if names and controller not in names.split(","):
+            continue
+        root = _CGROUPS / names
+        group = root / path.lstrip("/")
+        while group != root and root in group.parents:
+            yield group
+            group = group.parent
+        yield root
+
+
+def _group_headroom(group: Path) -> int | None:
+    limit = _number(group / "memory.max") or _number(group / "memory.limit_in_bytes")
+    used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes")
+    if limit is None or used is None:
+        return None
+    stat = dict(line.split(" ", 1) for line in _text(group / "memory.stat").splitlines())
+    return limit - used + int(stat.get("total_inactive_file") or stat.get("inactive_file") or 0)
+
+
+def _cpu_quota(group: Path) -> float | None:
+    quota, _, period = _text(group / "cpu.max").strip().partition(" ")
+    if quota.isdigit():
+        return int(quota) / int(period)
+    slice_us, period_us = _number(group / "cpu.cfs_quota_us"), _number(group / "cpu.cfs_period_us")
+    return slice_us / period_us if slice_us and period_us else None
+
+
+def _number(path: Path) -> int | None:
+    """A file's number; None where there is no such file, or no bound (`max`, -1)."""
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

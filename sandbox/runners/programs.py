@@ -1,0 +1,78 @@
+"""What can be tested: one type for each way in which benchmarks state tests."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from schemas.base import Frozen
+
+Coverage = Literal["full", "first_tests", "upstream_first_three_methods"]
+"""`first_tests`: the first k test methods. `upstream_first_three_methods`: another reading, kept to replay published feedback:
+those of the class's first three methods that are tests, of which those that an error of the module or a timeout kept from running
+count as passed."""
+
+
+class AssertProgram(Frozen):
+    """Code and a list of tests in Python; each test is one verdict, whatever became of those before it."""
+
+    code: str
+    tests: tuple[str, ...]
+    first: int | None = Field(default=None, ge=1)
+    """Run the first so many only (partial coverage); all otherwise."""
+
+
+class CheckProgram(Frozen):
+    """HumanEval's form: prompt and completion are the code; `test` defines `check`, which is called with the entry point."""
+
+    prompt: str
+    completion: str
+    test: str
+    entry_point: str
+
+
+class UnittestProgram(Frozen):
+    """Code and a module of unittest classes (BigCodeBench); both run as one module that is not `__main__`."""
+
+    code: str
+    test: str
+    coverage: Coverage = "full"
+    k: int = Field(default=3, ge=1)
+    """How many tests `first_tests` runs."""
+
+
+class RepositoryProgram(Frozen):
+    """A working folder and the pytest node ids to run in it."""
+
+    files: tuple[tuple[str, bytes], ...]
+    """Name, relative to the folder, and content."""
+    node_ids: tuple[str, ...]
+    by_candidate: tuple[str, ...] = ()
+    """Those files that the candidate wrote or changed. A conftest.py, a test file or a start-up file among them is tampering."""
+    arguments: tuple[str, ...] = ()
+    """More options of pytest. `addopts` of the folder's own settings are not used."""
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> "RepositoryProgram":
+        unknown = set(self.by_candidate) - {name for name, _ in self.files}
+        if unknown:
+            raise ValueError(f"by_candidate names {sorted(unknown)[0]!r}, which is not among the files")
+        return self
+
+
+class JavaProgram(Frozen):
+    """Java in one file: prompt, completion and test without a separator; the class `Main` of the test is run."""
+
+    prompt: str
+    completion: str
+    test: str
+
+
+class JavaScriptProgram(Frozen):
+    """JavaScript for node, as `JavaProgram`; tests may require lodash."""
+
+    prompt: str
+    completion: str
+    test: str
+
+
+TestProgram = AssertProgram | CheckProgram | UnittestProgram | RepositoryProgram | JavaProgram | JavaScriptProgram

@@ -1,0 +1,98 @@
+"""unittest classes, one verdict for each test method (BigCodeBench)."""
+
+import ast
+from itertools import groupby
+
+from sandbox.interface import Sandbox
+from sandbox.judged_run import CaseVerdict, Unit, run_units
+from sandbox.runners.programs import UnittestProgram
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+_MODULE = "<module>"
+
+
+def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+    """Run the chosen test methods, class by class in unittest's own order.
+
+    Which methods there are is read from the text of the tests, so that none can go missing.
+
+    Returns:
+        One for each method, named `Class.method`, as they stand in the text. An error of the module fails them all.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+        ValueError: the text does not parse, or has no test method.
+    """
+    wanted = chosen_cases(program)
+    if not wanted:
+        return ()
+    units = (Unit(_MODULE, "module", program.test + "\n", program.test), *_units(wanted, program.test))
+    module, *cases = run_units(sandbox, program.code, units, limits, main="__test__", kind="unittest")
+    found = {case.name: case for case in cases}
+    if module.outcome is not Outcome.PASSED and found[units[1].name].reason is None:
+        found = {name: module.model_copy(update={"name": name}) for name in found}
+    verdicts = tuple(found[name] for name in wanted)
+    if program.coverage != "upstream_first_three_methods":
+        return verdicts
+    return tuple(_as_upstream(verdict, module) for verdict in verdicts)
+
+
+def chosen_cases(program: UnittestProgram) -> tuple[str, ...]:
+    """Names of the test methods that the program's coverage asks for, as they stand in the text.
+
+    Raises:
+        ValueError: the text does not parse, or has no test method.
+    """
+    classes = case_classes(program.test)
+    every = tuple(f"{name}.{method}" for name, methods in classes.items() for method in methods if method.startswith("test"))
+    if not every:
+        raise ValueError("the tests have no class of unittest.TestCase with a test method: nothing could be judged")
+    if program.coverage == "full":
+        return every
+    if program.coverage == "first_tests":
+        return every[: program.k]
+    first = [f"{name}.{method}" for name, methods in classes.items() for method in methods][:3]
+    return tuple(title for title in first if title in every)
+
+
+def case_classes(text: str) -> dict[str, tuple[str, ...]]:
+    """Class -> its methods in order, inherited ones last, for each class that is a TestCase by name or by its bases.
+
+    Raises:
+        ValueError: the text does not parse.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, RecursionError) as error:
+        raise ValueError(f"the tests are not Python: {error}") from error
+    found: dict[str, tuple[str, ...]] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        if any(base.endswith("TestCase") or base in found for base in bases):
+            own = [item.name for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+            inherited = [method for base in bases for method in found.get(base, ())]
+            found[node.name] = tuple(dict.fromkeys([*own, *inherited]))
+    return found
+
+
+def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
+    """In unittest's order, marked where a class or the module is to be torn down."""
+    units: list[Unit] = []
+    ordered = sorted(wanted)
+    for _, group in groupby(ordered, lambda title: title.partition(".")[0]):
+        titles = list(group)
+        for title in titles:
+            marks = [mark for mark, last in (("last of class", titles[-1]), ("last of module", ordered[-1])) if title == last]
+            units.append(Unit(title, "case", "\n".join((title, *marks)), source))
+    return units
+
+
+def _as_upstream(verdict: CaseVerdict, module: CaseVerdict) -> CaseVerdict:
+    """Module-level errors and timeouts count as passed in upstream's partial coverage; tampering does not."""
+    shown_as_passed = module.outcome is not Outcome.PASSED or verdict.outcome is Outcome.TIMEOUT
+    if verdict.reason is not None or not shown_as_passed:
+        return verdict
+    return verdict.model_copy(update={"outcome": Outcome.PASSED, "detail": ""})

@@ -1,0 +1,87 @@
+"""Reference solutions through the runners: how many pass, which do not, how long it takes.
+
+    python -m tests.bench.references [humaneval mbpp mbjp mbjsp] [--sandbox NAME] [--limit N]
+
+Expected: HumanEval 164 of 164; MBPP 959 of 974, the others being faults of its data. The solutions of
+mbjp and mbjsp were made by models, and some are wrong.
+"""
+
+import argparse
+import gzip
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from sandbox import registry
+from sandbox.interface import Sandbox
+from sandbox.runners.programs import CheckProgram, JavaProgram, JavaScriptProgram, TestProgram
+from sandbox.runners.run import run_tests
+from sandbox.slots import slot_count
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SETS = {
+    "humaneval": "humaneval/HumanEval.jsonl.gz",
+    "mbpp": "mbpp/mbpp_release_v1.jsonl.gz",
+    "mbjp": "mbpp/mbjp_release_v1.2.jsonl.gz",
+    "mbjsp": "mbpp/mbjsp_release_v1.2.jsonl.gz",
+}
+MBPP_FAULTS = frozenset((56, 64, 160, 341, 349, 367, 596, 601, 607, 631, 642, 899, 927, 966, 967))
+"""Task numbers of MBPP whose reference does not satisfy its own tests."""
+LIMITS = Limits(cpu_s=10, wall_s=60)
+
+
+def reference_programs(name: str) -> Iterator[tuple[str, TestProgram]]:
+    """Task id and program of each reference solution in a set; those without one are left out.
+
+    Raises:
+        FileNotFoundError: the data is not there.
+    """
+    path = DATA / SETS[name]
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if not row.get("canonical_solution"):
+                continue
+            parts = {"prompt": row["prompt"], "completion": row["canonical_solution"], "test": row["test"]}
+            if name == "mbjp":
+                yield row["task_id"], JavaProgram(**parts)
+            elif name == "mbjsp":
+                yield row["task_id"], JavaScriptProgram(**parts)
+            else:
+                yield row["task_id"], CheckProgram(**parts, entry_point=row["entry_point"])
+
+
+def not_passed(sandbox: Sandbox, programs: list[tuple[str, TestProgram]]) -> dict[str, str]:
+    """Task id -> detail of each program that does not pass all its tests, as many at once as there are slots."""
+    with ThreadPoolExecutor(slot_count()) as threads:
+        verdicts = threads.map(partial(run_tests, sandbox, limits=LIMITS), (program for _, program in programs))
+        pairs = zip(programs, verdicts, strict=True)
+        wrong = ((task, [one for one in found if one.outcome is not Outcome.PASSED]) for (task, _), found in pairs)
+        return {task: f"{bad[0].outcome}: {bad[0].detail}" for task, bad in wrong if bad}
+
+
+def main() -> None:
+    """Print one line for each set, and the tasks that did not pass."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("sets", nargs="*", default=["humaneval", "mbpp"], metavar="SET", help=", ".join(SETS))
+    options.add_argument("--sandbox", default="bubblewrap")
+    options.add_argument("--limit", type=int, help="only the first N of each set")
+    given = options.parse_args()
+    sandbox = registry.load(given.sandbox)
+    sandbox.check()
+    for name in given.sets:
+        programs = list(reference_programs(name))[: given.limit]
+        begun = time.monotonic()
+        wrong = not_passed(sandbox, programs)
+        took = time.monotonic() - begun
+        print(f"{name}: {len(programs) - len(wrong)} of {len(programs)} pass, {took:.1f} s, {len(programs) / took:.1f} a second")
+        for task, detail in wrong.items():
+            print(f"  {task}: {' / '.join(detail.splitlines()[-2:])[:200]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Every isolated backend that works here, and the host with its baits."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from sandbox import memory_cgroup, registry
+from sandbox.canary.baits import planted_baits
+from sandbox.interface import Sandbox
+from sandbox.zygote_pool import close_idle
+from schemas.errors import SandboxUnavailable
+from tests.sandbox.attacks.host import Host, marked_limits
+
+AT_ONCE = 12
+"""Programs at once: most of the slow ones only wait."""
+
+
+def _backend(name: str) -> ParameterSet:
+    return pytest.param(name, marks=[pytest.mark.docker] if name == "docker" else [])
+
+
+@pytest.fixture(scope="module", params=[_backend(name) for name in registry.BUILT_IN if name != "none"])
+def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """With a slot for each program of ours; a backend that does not work here is skipped with what it says."""
+    try:
+        made = registry.load(request.param, slots=AT_ONCE, slot_directory=tmp_path_factory.mktemp("slots"))
+        made.check()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    yield made
+    close_idle()  # zygotes stay warm between runs, each with a group: what a run left in one is a process, looked for after it
+    place = memory_cgroup._writable_parent()
+    assert place is None or list(place[0].glob(f"parley-{os.getpid()}-*")) == []
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """Nothing may be left on it."""
+    with planted_baits() as baits:
+        yield Host(marked_limits(cpu_s=1, wall_s=3), baits)

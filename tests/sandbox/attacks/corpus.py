@@ -1,0 +1,30 @@
+"""The whole corpus: files of this folder, one program for each door of the kernel, the canary's own, and older lists."""
+
+from functools import cache
+from pathlib import Path
+
+from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
+from tests.sandbox.attacks.syscalls import system_call_attacks
+from tests.sandbox.programs import programs
+
+_FILES = ("escape.txt", "forge.txt", "exhaust.txt", "legitimate.txt")
+
+
+@cache
+def corpus() -> tuple[Program, ...]:
+    """Every program, of all families."""
+    here = Path(__file__).parent
+    found = [program for name in _FILES for program in read_programs((here / name).read_text(encoding="utf-8"))]
+    cheats = [Program(Family.FORGE, name, code, TESTS) for name, code in programs("cheats.txt").items()]
+    honest = [Program(Family.LEGITIMATE, name, code, ("assert f() == 1",)) for name, code in programs("honest.txt").items()]
+    return (*bundled_programs(), *found, *system_call_attacks(), *cheats, *honest)
+
+
+def attacks() -> tuple[Program, ...]:
+    """Those that must not pass."""
+    return tuple(program for program in corpus() if not program.must_pass)
+
+
+def legitimate_programs() -> tuple[Program, ...]:
+    """Those that must pass."""
+    return tuple(program for program in corpus() if program.must_pass)

@@ -1,0 +1,266 @@
+"""What is particular to warm zygotes: they outlive runs, are replaced when anything happens to them, and learn nothing."""
+
+import importlib.metadata
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sandbox import zygote_pool
+from sandbox.bubblewrap_backend import BubblewrapSandbox
+from sandbox.conformance import CASES, Case
+from sandbox.function_tests import FunctionVerdict, run_function_tests
+from sandbox.zygote_backend import ZygoteSandbox
+from sandbox.zygote_process import Zygote
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+LIMITS = Limits(cpu_s=2, wall_s=20)
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
+    """One slot of its own, so that all runs have the same zygote."""
+    sandbox = ZygoteSandbox(slots=1, slot_directory=tmp_path_factory.mktemp("slots"), preload=("numpy", "no_such_module"))
+    try:
+        sandbox.check()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    yield sandbox
+    zygote_pool.close_idle()
+
+
+def verdict(sandbox: ZygoteSandbox, code: str, test: str = "assert f() == 1", limits: Limits = LIMITS) -> FunctionVerdict:
+    return run_function_tests(sandbox, code, (test,), limits)
+
+
+def idle() -> Zygote:
+    """The zygote that waits for the next run."""
+    return zygote_pool._idle[-1][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_zygote_conforms(zygote: ZygoteSandbox, case: Case):
+    assert case.violation(zygote) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("def f(): return 1", Outcome.PASSED),
+        ("def f(): return 2", Outcome.FAILED),
+        ("while True: pass", Outcome.TIMEOUT),
+        ("import atexit, os\natexit.register(os._exit, 3)\ndef f(): return 1", Outcome.FAILED),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(0.1,)).start()\ndef f(): return 1", Outcome.PASSED),
+        ("import os\nos.kill(os.getpid(), 9)", Outcome.FAILED),
+    ],
+)
+def test_a_fork_ends_as_an_interpreter_ends(zygote: ZygoteSandbox, code: str, outcome: Outcome):
+    limits = Limits(cpu_s=1, wall_s=20)
+    assert verdict(zygote, code, limits=limits).outcome is outcome
+
+
+def test_recursion_goes_as_deep_as_in_a_fresh_interpreter(zygote: ZygoteSandbox, bubblewrap: BubblewrapSandbox):
+    code = "def f(n=1):\n    try: return f(n + 1)\n    except RecursionError: return n"
+    details = {run_function_tests(sandbox, code, ("raise Exception(f())",), LIMITS).detail for sandbox in (zygote, bubblewrap)}
+    assert len(details) == 1
+    assert "Exception: 99" in details.pop()
+
+
+def test_runs_share_one_zygote_and_nothing_else(zygote: ZygoteSandbox):
+    spoiling = """
+import builtins, gc, math, os, sys, numpy
+math.pi, builtins.left, sys.modules["left"], os.environ["LEFT"] = 3, 1, sys, "1"
+for place in (".", "/tmp", "/dev/shm"): open(f"{place}/left", "w")
+numpy.random.seed(1)
+os.fork() or os._exit(0)
+def f(): return 1
+"""
+    assert verdict(zygote, spoiling).outcome is Outcome.PASSED
+    served = idle()
+    looking = """
+import builtins, math, os, sys
+places = [place for place in (".", "/tmp", "/dev/shm") if os.path.exists(f"{place}/left")]
+seen = places, math.pi == 3, hasattr(builtins, "left"), "left" in sys.modules, "LEFT" in os.environ
+"""
+    found = verdict(zygote, looking, "assert seen == ([], False, False, False, False), seen")
+    assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+    assert idle() is served
+
+
+def test_runs_draw_different_random_numbers(zygote: ZygoteSandbox):
+    code = "import random, numpy\ndef f(): return (random.random(), float(numpy.random.random()), numpy.__name__)"
+    said = [verdict(zygote, code, "raise Exception(f())").detail for _ in range(2)]
+    assert said[0] != said[1]
+    assert all(a != b for a, b in zip(*(text.rpartition("(")[2].split(", ")[:2] for text in said), strict=True))
+
+
+def test_what_is_loaded_does_not_count_as_the_programs_memory(zygote: ZygoteSandbox):
+    """150 MB fit into 256 with numpy loaded, as they would without; 300 MB do not."""
+    limits = LIMITS.model_copy(update={"memory_mb": 256})
+    code = "def f(): return len(bytearray({} << 20)) and 1"
+    assert verdict(zygote, code.format(150), limits=limits).outcome is Outcome.PASSED
+    assert verdict(zygote, code.format(300), limits=limits).outcome is Outcome.FAILED
+
+
+def test_the_zygote_learns_nothing_of_a_run(zygote: ZygoteSandbox):
+    """What every later child would find in its memory: nothing of code, tests, arguments, input or files."""
+    words = [f"{name}-{secrets.token_hex(16)}" for name in ("code", "tests", "argument", "input", "file")]
+    assert verdict(zygote, f"# {words[0]}\ndef f(): return 1", f"assert f() == 1, {words[1]!r}").outcome is Outcome.PASSED
+    with zygote.session(LIMITS) as session:
+        argv = ("{python}", "-c", "print(open('x').read(), input())", words[2])
+        done = session.run(argv, stdin=words[3].encode(), files={"x": words[4].encode()})
+        assert done.stdout.decode().split() == [words[4], words[3]]
+    (server,) = (child for child in psutil.Process(idle()._process.pid).children(recursive=True) if "python" in child.name())
+    try:
+        memory = _memory(server.pid)
+    except PermissionError as error:
+        pytest.skip(f"this user may not look into its own processes: {error}")
+    assert b"drop_capabilities_for_good" in memory
+    assert [word for word in words if word.encode() in memory] == []
+
+
+def _memory(pid: int) -> bytes:
+    pieces: list[bytes] = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            first, last = (int(end, 16) for end in line.split()[0].split("-"))
+            if line.split()[1].startswith("rw"):
+                memory.seek(first)
+                pieces.append(memory.read(last - first))
+    return b"".join(pieces)
+
+
+def test_a_zygote_that_died_is_replaced(zygote: ZygoteSandbox):
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    before = idle()
+    inside = psutil.Process(before._process.pid).children(recursive=True)
+    before._process.kill()
+    assert psutil.wait_procs(inside, 10)[1] == []
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    assert idle() is not before
+
+
+def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: ZygoteSandbox):
+    with ThreadPoolExecutor(1) as threads, zygote.session(LIMITS) as session:
+        running = threads.submit(session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)"))
+        mine = psutil.Process()
+        while not any("time.sleep(60)" in " ".join(child.cmdline()) for child in _alive(mine)):
+            assert not running.done()
+        (held,) = (child for child in mine.children() if child.name() == "bwrap")
+        held.kill()
+        with pytest.raises(SandboxUnavailable, match="ended from outside during a run"):
+            running.result()
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+
+
+def _alive(process: psutil.Process) -> Iterator[psutil.Process]:
+    for child in process.children(recursive=True):
+        if child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+            yield child
+
+
+def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
+    with zygote.session(LIMITS, keep_files=True) as session:
+        session.run(("{python}", "-c", "open('kept', 'w')"))
+        (held,) = (child for child in psutil.Process().children() if child.name() == "bwrap")
+        held.kill()
+        with pytest.raises(SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"):
+            session.run(("{python}", "-c", "open('kept')"))
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+
+
+def test_a_kept_directory_is_not_there_for_the_next_session(zygote: ZygoteSandbox):
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    before = idle()
+    with zygote.session(LIMITS, keep_files=True) as session:
+        session.run(("{python}", "-c", "open('kept', 'w')"))
+    found = verdict(zygote, "import os\ndef f(): return os.listdir()", "assert f() == ['program.py'], f()")
+    assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+    assert idle() is before
+
+
+@pytest.mark.parametrize("spoiled", ["_runs", "_resident"])
+def test_a_zygote_that_is_not_as_new_is_replaced(zygote: ZygoteSandbox, spoiled: str):
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    before = idle()
+    setattr(before, spoiled, 1 << 40)
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    assert idle() is not before
+    assert before._process.returncode == -signal.SIGKILL
+
+
+def test_zygotes_outlive_the_thread_that_needed_them_first(tmp_path: Path):
+    sandbox = ZygoteSandbox(slots=1, slot_directory=tmp_path)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(verdict, sandbox, "def f(): return 1").result()
+        before = idle()
+    assert verdict(sandbox, "def f(): return 1").outcome is Outcome.PASSED
+    assert idle() is before
+
+
+def test_a_fork_of_ours_leaves_the_zygotes_alone(zygote: ZygoteSandbox):
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    before = idle()
+    child = os.fork()
+    if child == 0:
+        zygote_pool.close_idle()
+        os._exit(len(zygote_pool._idle))
+    assert os.waitpid(child, 0)[1] == 0
+    assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+    assert idle() is before
+
+
+def test_the_fingerprint_names_what_is_loaded():
+    with_numpy, bare = ZygoteSandbox(preload=("numpy", "json")).fingerprint(), ZygoteSandbox().fingerprint()
+    assert f"numpy {importlib.metadata.version('numpy')}, json (no version) loaded" in with_numpy
+    assert with_numpy != bare
+
+
+def test_a_run_holds_no_descriptor_but_its_own(tmp_path: Path):
+    """However many its driver has open, whose numbers the zygote's socket shares."""
+    sandbox = ZygoteSandbox(slots=1, slot_directory=tmp_path)
+    probing = """
+import os
+def is_open(n):
+    try: return os.fstat(n) is not None
+    except OSError: return False
+seen = [n for n in range(3, 128) if is_open(n)]
+"""
+    listing = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(100)]
+    try:
+        in_fork = verdict(sandbox, probing, "assert len(seen) == 2, seen")  # of the program's channel to its supervisor
+        with sandbox.session(LIMITS) as session:
+            executed = session.run(("{python}", "-c", listing))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    assert (in_fork.outcome, in_fork.detail) == (Outcome.PASSED, "")
+    assert executed.stdout == b"[0, 1, 2, 3, 4]\n"  # the report, and the folder that is being listed
+
+
+def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
+    """All runs of a zygote share a network namespace, in which nothing of a connection may stay."""
+    code = """
+import socket
+server = socket.socket()
+server.bind(("127.0.0.1", 47911))
+server.listen()
+client = socket.create_connection(("127.0.0.1", 47911))
+accepted, _ = server.accept()
+accepted.close()
+client.recv(1)
+client.close()
+def f(): return 1
+"""
+    for _ in range(2):
+        found = verdict(zygote, code)
+        assert (found.outcome, found.detail) == (Outcome.PASSED, "")

@@ -1,0 +1,91 @@
+"""No zygote outlives the process that it works for, however that ends; and an ordinary user's zygotes isolate, too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox import abandoned, memory_cgroup
+from sandbox.bubblewrap_backend import BubblewrapSandbox
+from tests.sandbox.test_cleanup import own_cgroups
+from tests.sandbox.test_secrets import NEEDS_NUMPY, SCRIPT, _copy_for_everybody
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+PARENT = """
+import sys, threading
+from pathlib import Path
+from sandbox import registry
+from schemas.run import Limits
+sandbox = registry.load("zygote", slot_directory=Path(sys.argv[1]), slots=2)
+def run(program):
+    with sandbox.session(Limits(cpu_s=60, wall_s=60)) as session:
+        session.run(("{python}", "-S", "-c", program))
+run("pass")
+if sys.argv[2] == "busy":
+    threading.Thread(target=run, args=("import os, time; os.fork(); os.setsid(); time.sleep(60)",), daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+SLOW = ("cpu_time_is_limited", "cpu_limit_cannot_be_ignored", "wall_time_is_limited", "output_is_bounded")
+
+
+def zygotes_of(pid: int) -> list[int]:
+    return [bwrap for bwrap, mark in abandoned._marked() if int(mark["pid"]) == pid]
+
+
+@pytest.mark.parametrize(("does", "ends_by"), [("idle", "end"), ("idle", "kill"), ("busy", "kill"), ("busy", "interrupt")])
+def test_no_zygote_outlives_its_process(bubblewrap: BubblewrapSandbox, tmp_path: Path, does: str, ends_by: str) -> None:
+    command = (sys.executable, "-c", PARENT, str(tmp_path), does)
+    parent = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        assert zygotes_of(parent.pid)
+        if ends_by == "end":
+            parent.stdin.close()
+        else:
+            parent.send_signal(signal.SIGKILL if ends_by == "kill" else signal.SIGINT)
+        parent.wait(20)
+        deadline = time.monotonic() + 10
+        while zygotes_of(parent.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        parent.kill()
+        parent.wait()
+    while own_cgroups(parent.pid):  # the last of its processes may still be on their way out
+        assert time.monotonic() < deadline
+        memory_cgroup.remove_abandoned()  # as the next Parley does
+
+
+def test_an_ordinary_users_zygote_isolates(bubblewrap: BubblewrapSandbox) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("every other test runs as an ordinary user already")
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    if not os.path.exists(python):
+        pytest.skip(f"no {python} that nobody may run and that fits the compiled packages")
+    place = Path("/var/tmp") / f"parley-zygote-user-{os.getpid()}"
+    script = SCRIPT.replace('load("bubblewrap")', 'load("zygote")') % ((*NEEDS_NUMPY, *SLOW),)
+    try:
+        _copy_for_everybody(place)
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-c", script],
+            env={"PYTHONPATH": f"{place}/site-packages:{place}/code", "PATH": "/usr/bin:/bin", "TMPDIR": f"{place}/tmp"},
+            cwd=place,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+    if "may not make namespaces" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [{}, ["passed", "failed", "failed"]]
