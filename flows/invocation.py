@@ -11,6 +11,7 @@ from flows.preflight import preflight
 from flows.processes import remove_abandoned
 from flows.progress import Board
 from sandbox import memory_cgroup
+from sandbox.abandoned import end_abandoned
 from schemas.errors import DiskFull, UsageError
 from tasks.planning.finished import as_published, finished_report
 from tasks.planning.models import keep_models
@@ -36,6 +37,7 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
     """
     remove_abandoned(home.path / "dask")
+    end_abandoned()
     memory_cgroup.remove_abandoned()
     plans = [plan_run(request, home) for request in requests]
     if all(plan.is_finished() for plan in plans):

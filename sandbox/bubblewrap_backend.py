@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from sandbox.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.file_archive import archive
 from sandbox.interface import Completed
 from sandbox.memory_cgroup import MemoryCgroup, memory_cgroup
@@ -78,6 +79,7 @@ class BubblewrapSandbox:
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["BubblewrapSession"]:
         bwrap = self._bwrap()
+        end_abandoned()
         with ExitStack() as stack:
             slot = stack.enter_context(hold_slot(self._slots, self._slot_directory))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
@@ -130,6 +132,7 @@ class BubblewrapSession:
             argv=(
                 *self._enter,
                 self._bwrap,
+                *mark_arguments(set_up.mark),
                 *_privileges(self._uid),
                 *("--hostname", "sandbox", "--new-session", "--die-with-parent", "--seccomp", str(seccomp)),
                 *("--block-fd", str(set_up.blocked_end), "--json-status-fd", str(channels.status_end.fileno())),
@@ -157,6 +160,7 @@ class _SetUp:
 
     def __init__(self, group: MemoryCgroup | None, stack: ExitStack) -> None:
         self._group, self._stack = group, stack
+        self.mark = new_mark()
         reading, writing = os.pipe()
         self._blocked = stack.enter_context(FileIO(reading, "r"))
         self._release = stack.enter_context(FileIO(writing, "w"))
@@ -196,7 +200,9 @@ class _SetUp:
 
     def await_end(self) -> None:
         """Wait until the pid namespace is gone: bwrap itself ends as soon as the program has."""
-        if self._child is not None and not select.select([self._child], [], [], _TEARDOWN_S)[0]:
+        if self._child is None:
+            end_marked(self.mark)  # bwrap ended before it said who its child is: there may be one all the same
+        elif not select.select([self._child], [], [], _TEARDOWN_S)[0]:
             raise SandboxUnavailable(f"processes of a sandbox did not die within {_TEARDOWN_S:g} s of being killed")
 
     def verify(self, ending: Ending) -> None:

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.abandoned import start_time
+
 _PREFIX = "parley-"
 _counter = itertools.count()
 _REMOVAL_TRIES = 50
@@ -61,7 +63,7 @@ def _make(limit_bytes: int) -> MemoryCgroup | None:
     if place is None:
         return None
     parent, version = place
-    folder = parent / f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{next(_counter)}"
+    folder = parent / f"{_PREFIX}{os.getpid()}-{start_time(os.getpid())}-{next(_counter)}"
     try:
         folder.mkdir()
     except OSError:
@@ -112,17 +114,9 @@ def _reap(place: Path) -> None:
     for folder in place.glob(f"{_PREFIX}*"):
         pid, _, rest = folder.name.removeprefix(_PREFIX).partition("-")
         start, _, _ = rest.partition("-")
-        if pid.isdigit() and _start_time(int(pid)) != start:
+        if pid.isdigit() and start_time(int(pid)) != start:
             with suppress(OSError):
                 folder.rmdir()
-
-
-def _start_time(pid: int) -> str:
-    """Kernel ticks from boot to the start of a process; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
 
 
 def _remove(folder: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from sandbox.memory_cgroup import _start_time, _writable_parent
+from sandbox.abandoned import start_time
+from sandbox.memory_cgroup import _writable_parent
 from warehouse.connect import connect, identifier
 
 TIMES = frozenset({"started_at", "finished_at", "checked_at", "latency_s", "duration_s"})
@@ -88,7 +89,7 @@ def _cgroups(pids: set[int]) -> list[Path]:
     if place is None:
         return []
     made = [(folder, *folder.name.split("-")[1:3]) for folder in place[0].glob("parley-*")]
-    return [folder for folder, pid, start in made if int(pid) in pids and _start_time(int(pid)) != start]
+    return [folder for folder, pid, start in made if int(pid) in pids and start_time(int(pid)) != start]
 
 
 def memory_of(process: psutil.Process) -> int:
