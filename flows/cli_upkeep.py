@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from schemas.display import plain_line
+from schemas.errors import UsageError
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -25,11 +26,17 @@ def add_to(app: typer.Typer) -> None:
 
 def publish(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
+    migrate: Annotated[bool, typer.Option("--migrate", help="First bring files that an older Parley wrote up to date.")] = False,
+    set_aside: Annotated[
+        bool, typer.Option("--set-aside", help="With --migrate: move away what cannot be brought up to date.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
     from tasks.storage.publishing import publish_to_warehouse
 
+    if migrate:
+        _migrate(set_aside)
     report = publish_to_warehouse(find_home(), rebuild=rebuild)
     if json_output:
         print(json.dumps({"warehouse": str(report.path), "runs_loaded": report.n_runs_loaded, "rows": report.n_rows}))
@@ -39,6 +46,26 @@ def publish(
         print(f"parley: run {one.run_id} is withheld: {plain_line(one.reason, 2000)}", file=sys.stderr)
     if report.withheld:
         raise typer.Exit(3)
+
+
+def _migrate(set_aside: bool) -> None:
+    from tasks.storage.migration import SET_ASIDE, migrate_lake
+
+    home = find_home()
+    done = migrate_lake(home, set_aside=set_aside)
+    print(f"{home.lake}: {done.n_upgraded} files brought up to date", file=sys.stderr)
+    if done.n_set_aside:
+        print(
+            f"{home.path / SET_ASIDE}: {done.n_set_aside} files of older versions; `parley run` makes anew what they hold",
+            file=sys.stderr,
+        )
+    for reason in done.stuck:
+        print(f"parley: {plain_line(reason, 2000)}", file=sys.stderr)
+    if done.stuck:
+        raise UsageError(
+            f"{len(done.stuck)} files cannot be brought up to date. Use the Parley that wrote them, or type"
+            " `parley publish --migrate --set-aside`: it moves them away, and the next run pays for what they hold again"
+        )
 
 
 @server.command("start")

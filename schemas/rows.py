@@ -111,8 +111,16 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
     if (found_name, found_version) != (table, str(spec.version)):
         raise SchemaMismatch(
             f"{place} holds table {found_name!r} of schema version {found_version}, this Parley reads {table!r} version"
-            f" {spec.version}. Use the Parley that wrote it, or move the file away and run again to make it anew"
+            f" {spec.version}. {_remedy(found_name == table, found_version, spec.version)}"
         )
+
+
+def _remedy(is_same_table: bool, found: str, wanted: int) -> str:
+    if is_same_table and found.isdecimal():
+        if int(found) < wanted:
+            return "Type `parley publish --migrate`: it brings what an older Parley wrote up to date"
+        return "A newer Parley wrote it: install that one"
+    return "Move the file away and run again to make it anew"
 
 
 @cache

@@ -1,0 +1,129 @@
+"""Bringing a lake that an older Parley wrote up to date: parts of an older schema version are written anew in this one.
+
+The models are the migration: a field that came since takes its default. What a default cannot fill is said, and set aside only if
+that was asked for, since dialogues were paid for.
+"""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import CorruptRows
+from schemas.rows import from_arrow, to_arrow
+from schemas.run import RunRecord
+from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+from warehouse.lake import Partition, list_lake
+from warehouse.seal import PREFIX, SEALED, broken_seal, run_seal
+
+SET_ASIDE = "set-aside"
+
+
+@dataclass
+class Migration:
+    """What was done: parts written anew, parts moved to `<home>/set-aside`, and parts that stayed, with the reason."""
+
+    n_upgraded: int = 0
+    n_set_aside: int = 0
+    stuck: tuple[str, ...] = ()
+
+
+def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
+    """Write parts of an older schema version anew, run by run. Parts of a newer one, and damaged ones, stay as they are.
+
+    Args:
+        set_aside: move what cannot be brought up to date out of the lake; the next run makes it anew, and pays for it.
+
+    Raises:
+        UsageError: another process is at work on a run that has older parts.
+        DiskFull: no room. What was written stands; the rest is as it was.
+    """
+    lake, done = Lake(home.lake), Migration()
+    older = [(partition, path) for partition, path in _parts(home.lake) if _is_older(partition.table, path)]
+    by_run: dict[str | None, list[tuple[Partition, Path]]] = {}
+    for partition, path in older:
+        by_run.setdefault(partition.keys.get("run_id"), []).append((partition, path))
+    for run_id, parts in by_run.items():
+        with home.run_lock(run_id) if run_id else nullcontext():
+            _migrate_run(home, lake, parts, done, set_aside=set_aside)
+    return done
+
+
+def _parts(root: Path) -> Iterable[tuple[Partition, Path]]:
+    for partitions in list_lake(root).values():
+        for partition in partitions.values():
+            for part in partition.parts:
+                yield partition, root / partition.folder / part.name
+
+
+def _is_older(table: str, path: Path) -> bool:
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, ValueError, OSError):
+        return False
+    version = metadata.get(VERSION_KEY, b"?")
+    return metadata.get(NAME_KEY) == table.encode() and version.isdigit() and int(version) < TABLES[table].version
+
+
+def _migrate_run(home: Home, lake: Lake, parts: list[tuple[Partition, Path]], done: Migration, *, set_aside: bool) -> None:
+    """The record is written first and last: its seal is of the files as they were, and then as they are."""
+    parts = sorted(parts, key=lambda part: part[0].table != "runs")
+    sealed = next((partition for partition, _ in parts if partition.table in SEALED), None)
+    resealed = sealed is not None and _unseal(lake, sealed)
+    for partition, path in parts:
+        try:
+            with pq.ParquetFile(path) as file:
+                rows = to_arrow(partition.table, from_arrow(file.read(), TABLES[partition.table].model))
+        except (CorruptRows, OSError, ValueError, KeyError) as error:
+            _keep_out(home, path, f"{path}: {error}", done, set_aside=set_aside)
+            continue
+        lake.write_arrow(partition.table, rows, path.stem.removeprefix("part-"), **partition.keys)
+        done.n_upgraded += 1
+    if sealed is not None and resealed:
+        _seal(lake, sealed)
+
+
+def _keep_out(home: Home, path: Path, reason: str, done: Migration, *, set_aside: bool) -> None:
+    if not set_aside:
+        done.stuck += (reason,)
+        return
+    target = home.path / SET_ASIDE / path.relative_to(home.lake)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
+    done.n_set_aside += 1
+
+
+def _unseal(lake: Lake, partition: Partition) -> bool:
+    """Take the seal off a run's record; False where there is none, or the files are not those that it was made of."""
+    record_folder = Partition("runs", partition.folder.replace(partition.table, "runs", 1))
+    record = _with_parts(lake, record_folder)
+    if not record.parts or broken_seal(lake.root, record):
+        return False
+    return _rewrite(lake, record, {})
+
+
+def _seal(lake: Lake, partition: Partition) -> None:
+    record = _with_parts(lake, Partition("runs", partition.folder.replace(partition.table, "runs", 1)))
+    _rewrite(lake, record, run_seal({table: lake.folder(table, **partition.keys) for table in SEALED}))
+
+
+def _with_parts(lake: Lake, partition: Partition) -> Partition:
+    return list_lake(lake.root)["runs"].get(partition.folder, partition)
+
+
+def _rewrite(lake: Lake, record: Partition, seal: dict[str, str]) -> bool:
+    """Give a run's record another seal; whether it had one."""
+    had = False
+    for part in record.parts:
+        with pq.ParquetFile(lake.root / record.folder / part.name) as file:
+            rows = from_arrow(file.read(), RunRecord)
+        had = had or any(key.startswith(PREFIX) for row in rows for key, _ in row.state)
+        kept = [{key: value for key, value in row.state if not key.startswith(PREFIX)} | seal for row in rows]
+        renewed = [row.model_copy(update={"state": tuple(state.items())}) for row, state in zip(rows, kept, strict=True)]
+        lake.write_part("runs", renewed, part.name.removeprefix("part-").removesuffix(".parquet"), **record.keys)
+    return had

@@ -1,0 +1,114 @@
+"""A lake of an older schema version is refused with the command to type, and that command brings it up to date."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.cli import app
+from schemas.errors import SchemaMismatch
+from schemas.run import RunRecord
+from schemas.tables import TABLES, VERSION_KEY
+from tasks.storage.owed import finished_ids
+from tasks.storage.parquet_store import Lake
+from tests.warehouse.conftest import Marts
+from tests.warehouse.small_lake import SmallLake
+from warehouse.connect import query
+from warehouse.publish import publish
+from warehouse.seal import SEALED, run_seal
+
+REMEDY = "parley publish --migrate"
+SHOWN = "select run_id, metric, mean, n from leaderboard order by all"
+
+
+@pytest.fixture
+def parley(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command line on that lake."""
+    monkeypatch.setenv("PARLEY_HOME", str(lake.home))
+    monkeypatch.setattr("sys.argv", ["parley"])
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def as_version(path: Path, version: int, without: tuple[str, ...] = ()) -> None:
+    """Write a part as another version would have: under its number, without the columns that came later."""
+    rows = pq.read_table(path)
+    kept = rows.drop_columns(list(without))
+    pq.write_table(kept.replace_schema_metadata({**(rows.schema.metadata or {}), VERSION_KEY: str(version).encode()}), path)
+
+
+def parts(lake: SmallLake, table: str) -> list[Path]:
+    return Lake(lake.home / "lake").parts(table)
+
+
+def test_records_of_version_1_are_refused_with_a_command_that_works(
+    lake: SmallLake, parley: Callable[..., Result], codeif_marts: Marts
+) -> None:
+    publish(lake.home, marts=codeif_marts)
+    before = query(lake.home, SHOWN)[1]
+    (lake.home / "warehouse.duckdb").unlink()
+    for part in parts(lake, "runs"):
+        as_version(part, 1, ("state", "work"))
+    for part in parts(lake, "nights"):
+        as_version(part, 1, ("work",))
+
+    refused = parley("publish")
+    assert isinstance(refused.exception, SchemaMismatch)
+    said = str(refused.exception)
+    for piece in (str(parts(lake, "runs")[0].parent.parent.parent), "schema version 1", "version 2", REMEDY):
+        assert piece in said
+    assert not (lake.home / "warehouse.duckdb").exists()
+
+    done = parley(*REMEDY.split()[1:])
+    assert done.exit_code == 0, done.output
+    assert f"{len(parts(lake, 'runs')) + 1} files brought up to date" in done.output
+    assert query(lake.home, SHOWN)[1] == before
+
+
+def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
+    lake: SmallLake, parley: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, store = lake.beta, Lake(lake.home / "lake")
+    keys = {"benchmark": "codeif", "model": run.subject.label}
+    wanted = [row["episode_id"] for row in store.read_arrow("episodes", store.parts("episodes", **keys)).to_pylist()]
+    monkeypatch.setitem(TABLES, "episodes", replace(TABLES["episodes"], version=2))
+    for part in parts(lake, "episodes"):
+        as_version(part, 1)
+    [record] = store.read("runs", RunRecord, **run.keys)
+    seal = run_seal({table: store.folder(table, **run.keys) for table in SEALED})
+    store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
+
+    with pytest.raises(SchemaMismatch, match=f"schema version 1, this Parley reads 'episodes' version 2.*{REMEDY}"):
+        finished_ids(store, "codeif", run.subject.label, wanted)
+    done = parley(*REMEDY.split()[1:])
+    assert run.run_id not in done.output, "its seal was renewed with its files"
+    assert finished_ids(store, "codeif", run.subject.label, wanted) == set(wanted)
+    assert query(lake.home, "select count(*) from turns where run_id = $run", {"run": run.run_id})[1][0][0] > 0
+
+
+def test_what_no_default_can_fill_is_named_and_set_aside_only_if_asked(lake: SmallLake, parley: Callable[..., Result]) -> None:
+    [part] = [part for part in parts(lake, "runs") if lake.beta.run_id in str(part)]
+    as_version(part, 1, ("state", "work", "parley_version"))
+    refused = parley("publish", "--migrate")
+    assert refused.exit_code
+    assert "parley publish --migrate --set-aside" in str(refused.exception)
+    assert str(part) in refused.output
+    assert "parley_version" in refused.output
+    assert part.exists()
+
+    done = parley("publish", "--migrate", "--set-aside")
+    assert done.exit_code == 0, done.output
+    assert (lake.home / "set-aside" / part.relative_to(lake.home / "lake")).exists()
+    assert not part.exists()
+    assert len(query(lake.home, "select run_id from runs where status = 'finished'")[1]) == 2
+
+
+def test_what_a_newer_parley_wrote_is_left_alone(lake: SmallLake, parley: Callable[..., Result]) -> None:
+    for part in parts(lake, "runs"):
+        as_version(part, 9)
+    before = [part.read_bytes() for part in parts(lake, "runs")]
+    refused = parley("publish", "--migrate")
+    assert "A newer Parley wrote it: install that one" in str(refused.exception)
+    assert [part.read_bytes() for part in parts(lake, "runs")] == before
