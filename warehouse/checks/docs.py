@@ -14,6 +14,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from schemas.display import plain_line, plain_text
 from warehouse.checks.context import CheckContext
 from warehouse.checks.validation import Found
 
@@ -118,7 +119,7 @@ def _shown(result: Any) -> Any:
 
 def _escape(value: Any) -> Any:
     if isinstance(value, str):
-        return html.escape(value)
+        return html.escape(plain_text(value))
     if isinstance(value, dict):
         return {_escape(key): _escape(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -134,7 +135,7 @@ def _index(folder: Path, context: CheckContext) -> str:
         f"<td>{html.escape(s['checked_at'])}</td></tr>"
         for s in summaries
     ]
-    title = html.escape(f"{context.benchmark} {context.model} run {context.run_id}")
+    title = html.escape(plain_line(f"{context.benchmark} {context.model} run {context.run_id}"))
     head = f'{_POLICY}<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
     columns = "".join(f"<th>{name}</th>" for name in ("table", "passed", "failed", "checked at (UTC)"))
     return (
