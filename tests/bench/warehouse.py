@@ -88,8 +88,8 @@ def marts_copied() -> Iterator[None]:
             "create or replace temporary table touched_runs as select unnest(?::varchar[]) as run_id", [[*touched]]
         )
         connection.execute(
-            "create or replace temporary table twins as"
-            " select run_id, (select min(run_id) from leaderboard) as twin from touched_runs"
+            "create or replace temporary table twins as select run_id, (select min(run_id) from leaderboard) as twin"
+            " from touched_runs"
         )
         for mart in plan.marts:
             name = identifier(mart.name)

@@ -162,8 +162,9 @@ def night(home: Path, *requests: EvaluationRequest, before_publication: Between 
                 told.reports.append(finished_report(plan) if plan.is_finished() else evaluation._evaluate(tonight, plan))
             except ParleyError as error:
                 told.errors.append(error)
-        for plan in plans if before_publication else ():
-            before_publication(plan)
+        if before_publication is not None:
+            for plan in plans:
+                before_publication(plan)
         told.published = publish_to_warehouse(tonight.home, [report.run_id for report in told.reports])
         told.reports = as_published(tonight.home, told.reports)
     except ParleyError as error:
