@@ -1,11 +1,11 @@
 """Sandboxes by name: ours, and others' through the entry point group `parley.sandboxes`."""
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from sandbox.interface import Sandbox
 from schemas.errors import UnknownName
+from schemas.plugins import plugins
 
 BUILT_IN: dict[str, str] = {
     "bubblewrap": "sandbox.bubblewrap_backend:BubblewrapSandbox",
@@ -16,7 +16,7 @@ GROUP = "parley.sandboxes"
 
 def names() -> tuple[str, ...]:
     """All known sandboxes, sorted; nothing is imported for it."""
-    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
 
 
 def load(name: str, **options: Any) -> Sandbox:
@@ -31,7 +31,6 @@ def load(name: str, **options: Any) -> Sandbox:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(import_module(module), attribute)(**options)
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            return point.load()(**options)
+    if name in (found := plugins(GROUP)):
+        return found[name].load()(**options)
     raise UnknownName("sandbox", name, names())

@@ -1,9 +1,9 @@
 """Benchmarks by name: ours, and others' through the entry point group `parley.benchmarks`."""
 
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from schemas.errors import UnknownName
+from schemas.plugins import plugins
 from tasks.benchmarks.contract import Benchmark
 
 BUILT_IN: dict[str, str] = {
@@ -14,7 +14,7 @@ GROUP = "parley.benchmarks"
 
 def names() -> tuple[str, ...]:
     """All known benchmarks, sorted; nothing is imported for it."""
-    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
 
 
 def load(name: str) -> Benchmark:
@@ -25,7 +25,6 @@ def load(name: str) -> Benchmark:
     """
     if name in BUILT_IN:
         return import_module(BUILT_IN[name]).BENCHMARK
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            return point.load()
+    if name in (found := plugins(GROUP)):
+        return found[name].load()
     raise UnknownName("benchmark", name, names(), "See `parley list benchmarks`")

@@ -7,10 +7,10 @@ version.
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Generic, ParamSpec, TypeVar, cast
 
 from schemas.errors import UnknownName
+from schemas.plugins import plugins
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +62,7 @@ def metric(name: str, *, version: int = 1) -> Callable[[Callable[P, R]], Metric[
 def names() -> tuple[str, ...]:
     """All known metrics, sorted."""
     _import_families()
-    return tuple(sorted({*_registered, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*_registered, *plugins(GROUP)}))
 
 
 def load(name: str) -> "Metric[..., object]":
@@ -74,9 +74,8 @@ def load(name: str) -> "Metric[..., object]":
     _import_families()
     if name in _registered:
         return _registered[name]
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            return point.load()
+    if name in (found := plugins(GROUP)):
+        return found[name].load()
     raise UnknownName("metric", name, names(), "See `parley list metrics`")
 
 
