@@ -16,7 +16,7 @@ from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
 
-THREADS_PER_WORKER = 32
+THREADS_PER_WORKER = 64
 """Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
 
 

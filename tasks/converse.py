@@ -14,7 +14,7 @@ from schemas.run import RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.shards.converse_shard import converse_shard
-from tasks.shards.fan_out import even_shards, fan_out
+from tasks.shards.fan_out import dealt_shards, fan_out
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.worker import close_run
 from tasks.storage.journal import read_journal, remove_journal
@@ -56,11 +56,13 @@ def converse(
                 break
             if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
-            shards = _shards(plan, replace(context, invocation=f"{context.invocation}-{attempt}"), owed)
+            tried = replace(context, invocation=f"{context.invocation}-{attempt}")
+            shards = _shards(plan, tried, owed, len(client.nthreads()))
             if not attempt:
                 done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
             with shard_try(plan.home.tries(plan.run_id), shards[0].context.invocation):
-                results, lost = fan_out(client, converse_shard, shards, on_result, at_once=context.shards_at_once)
+                limit = context.shards_at_once
+                results, lost = fan_out(client, converse_shard, shards, on_result, at_once=limit, in_turn=limit is None)
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
             is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
@@ -76,8 +78,11 @@ def converse(
     return done
 
 
-def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...]) -> list[ConverseShard]:
-    """Begun episodes first, then the others, in small shards."""
+def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...], n_workers: int = 1) -> list[ConverseShard]:
+    """Begun episodes first, then the others, the longest dialogues first, so that none of them is left alone at the end.
+
+    In small shards, as many episodes for each worker.
+    """
     ids = [w.episode_id for w in owed]
     stored = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, ids)
     begun = unfinished(owed, read_journal(plan.home.journal(plan.run_id), ids), stored)
@@ -93,16 +98,17 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...])
         )
         for w in owed
     ]
-    jobs.sort(key=lambda job: -len(job.steps))
+    jobs.sort(key=lambda job: (-len(job.steps), -len(job.dialog.turns)))
     size = max(1, -(-context.in_flight // _SHARDS_IN_FLIGHT))
-    return [ConverseShard(context, group) for group in even_shards(jobs, size)]
+    return [ConverseShard(context, group) for group in dealt_shards(jobs, size, n_workers)]
 
 
 def settle(plan: RunPlan) -> None:
     """Keep what was played: the run's members in the lake, and no journal of which all is Parquet (a kill may have left one).
 
-    Where nothing is owed any more, the run's parts become one.
+    Where nothing is owed any more, the run's parts become one. What a killed worker had begun to write goes.
     """
+    plan.lake.remove_leftovers("episodes", **plan.keys)
     if not plan.owed():
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)

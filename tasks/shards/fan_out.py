@@ -18,11 +18,13 @@ def fan_out(
     on_result: Callable[[R], None] = lambda _: None,
     *,
     at_once: int | None = None,
+    in_turn: bool = False,
 ) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
     Args:
         at_once: most shards under way together; None leaves it to the workers' threads.
+        in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if that has died.
 
     Returns:
         Results in the order they came, and the shards whose worker died: what it had journaled is not lost, the rest is owed.
@@ -35,12 +37,14 @@ def fan_out(
     from distributed.scheduler import KilledWorker
 
     waiting = iter(enumerate(shards))
+    workers = sorted(client.nthreads()) if in_turn else []
     futures: dict[Any, S] = {}
 
     def submit(count: int | None) -> list[Any]:
         begun = []
         for number, shard in islice(waiting, count):
-            begun.append(client.submit(function, shard, pure=False, retries=0, priority=-number))
+            place = {"workers": [workers[number % len(workers)]], "allow_other_workers": True} if workers else {}
+            begun.append(client.submit(function, shard, pure=False, retries=0, priority=-number, **place))
             futures[begun[-1]] = shard
         return begun
 
@@ -66,6 +70,15 @@ def fan_out(
     finally:
         client.cancel([future for future in futures if not future.done()], force=True)
     return results, lost
+
+
+def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
+    """Items dealt to workers like cards, so that each gets as many; then in shards of `size`, a shard of each worker in turn.
+
+    One shard more would keep a worker busy for a dialogue's length after all others have ended.
+    """
+    hands = [even_shards(items[worker::n_workers], size) for worker in range(n_workers)]
+    return [hand[number] for number in range(len(hands[0])) for hand in hands if number < len(hand)]
 
 
 def even_shards(items: Iterable[S], size: int) -> list[tuple[S, ...]]:

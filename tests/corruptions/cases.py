@@ -75,6 +75,10 @@ def _instruction_twice(rows: Rows, rng: random.Random) -> None:
     instructions[-1]["instruction_id"] = instructions[-2]["instruction_id"]
 
 
+def _base_renamed(rows: Rows, rng: random.Random) -> None:
+    rng.choice(rows)["instructions"][0]["instruction_id"] = "something else"
+
+
 def _accuracy_contradicts(rows: Rows, rng: random.Random) -> None:
     """The conversation holds, but the turn's own instruction failed."""
     held = [r for r in rows if r["metric"] == "conversation_accuracy_strict" and r["value"] == 1.0]
@@ -108,6 +112,7 @@ STAGED = (
     Case("a problem is of another raw row", "staged", "problems", put("row_digest", OTHER), "dialog_has_problem"),
     Case("an instruction has no test", "staged", "problems", rows_changed(_tests_emptied), "tests_not_empty"),
     Case("an instruction stands twice", "staged", "problems", rows_changed(_instruction_twice), "instruction_ids_unique"),
+    Case("no instruction is the base", "staged", "problems", rows_changed(_base_renamed), "base_instruction_first"),
     Case("a problem is of another benchmark", "staged", "problems", put("benchmark", "other"), "problem_of_benchmark"),
     Case("problems of two versions are mixed", "staged", "problems", put("dataset_version", "v0"), "one_dataset_version"),
 )

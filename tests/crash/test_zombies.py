@@ -153,6 +153,15 @@ def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(plan
     assert contents(plan.lake.root) == verdicts
 
 
+def test_what_a_killed_worker_had_begun_to_write_goes_with_its_stage(plan: RunPlan) -> None:
+    """Its command goes on with another worker, and may be the last one for a long time."""
+    begun = plan.lake.folder("episodes", **plan.keys) / ".writing-1-0"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(b"PAR1")
+    settle(plan)
+    assert not begun.exists()
+
+
 def test_a_second_end_of_an_episode_changes_neither_lake_nor_warehouse(tmp_path: Path) -> None:
     """What a worker without such a mark, or one in the instant after it looked, could still leave."""
     lake = SmallLake(tmp_path).write_all()

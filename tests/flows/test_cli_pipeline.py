@@ -166,15 +166,14 @@ def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path
 def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
     run = (*SAMPLE, "--model", "control:gold", "--seed", "21", "--json")
     sql = "SELECT n FROM leaderboard WHERE metric = 'instruction_accuracy' AND run_id = '{}'"
-    line = parley(home, *run, "--limit", "1").json()
     before = (home / "warehouse.duckdb").read_bytes()
-    few = ask(home, sql.format(line["run_id"]))
-    parley(home, *run, "--limit", "3").json()
-    more = ask(home, sql.format(line["run_id"]))
-    assert more[0]["n"] > few[0]["n"]
+    line = parley(home, *run, "--limit", "2").json()
+    shown = ask(home, sql.format(line["run_id"]))
+    assert shown[0]["n"] > 0
     (home / "warehouse.duckdb").write_bytes(before)  # as if killed between the run's end and its publication
-    parley(home, *run, "--limit", "3").json()
-    assert ask(home, sql.format(line["run_id"])) == more
+    assert ask(home, sql.format(line["run_id"])) == []
+    parley(home, *run, "--limit", "2").json()
+    assert ask(home, sql.format(line["run_id"])) == shown
 
 
 def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> None:
@@ -183,15 +182,16 @@ def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> No
     sql = f"SELECT problem_id, turn, instruction_id, outcome FROM test_verdicts WHERE run_id = '{run_id}' ORDER BY ALL"
     whole = ask(home, sql)
     (part,) = (home / "lake" / "test_verdicts").rglob(f"run={run_id}/part-*.parquet")
-    for damage in (lambda: part.write_bytes(part.read_bytes()[:-30]), part.unlink):
-        damage()
-        again = parley(home, *run).json()
-        assert again["published"] is True
-        assert (again["n_reused"], again["n_new"], again["reused_from"]) == (2, 0, {run_id: 2})
-        found = parley(home, "why-rerun", run_id, "--json").json()
-        assert [(d["field"], d["reruns"]) for d in found] == [("files.test_verdicts", "tests")]
-        parley(home, "publish", "--rebuild")
-        assert ask(home, sql) == whole
+    (lost,) = (home / "lake" / "scores").rglob(f"run={run_id}/part-*.parquet")
+    part.write_bytes(part.read_bytes()[:-30])
+    lost.unlink()
+    again = parley(home, *run).json()
+    assert again["published"] is True
+    assert (again["n_reused"], again["n_new"], again["reused_from"]) == (2, 0, {run_id: 2})
+    found = parley(home, "why-rerun", run_id, "--json").json()
+    assert [(d["field"], d["reruns"]) for d in found] == [("files.test_verdicts", "tests"), ("files.scores", "scores")]
+    parley(home, "publish", "--rebuild")
+    assert ask(home, sql) == whole
 
 
 def test_mended_rows_leave_the_quarantine(home: Path, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ IN_FLIGHT, N_TURNS = 4, 38
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+def disk(tmp_path: Path, server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
+    """Its commands use a standing Prefect server, whose database lies elsewhere."""
+    monkeypatch.setenv("PREFECT_API_URL", server_url)
     with small_disk(tmp_path, megabytes=96) as made:
         yield made
 

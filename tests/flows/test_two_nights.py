@@ -38,7 +38,10 @@ def started(home: Path, *given: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:
-    with model_server(latency_s=0.3, max_seconds=240) as one, model_server(latency_s=0.3, max_seconds=240) as other:
+    with (
+        model_server(latency_s=0.3, max_seconds=240, models=("mock-1",)) as one,
+        model_server(latency_s=0.3, max_seconds=240, models=("mock-2",)) as other,
+    ):
         with (
             started(served_home, *arguments(one, "mock-1")) as first,
             started(served_home, *arguments(other, "mock-2")) as second,

@@ -87,7 +87,7 @@ def test_a_file_of_another_version_is_refused_with_both_versions_and_a_remedy():
     with pytest.raises(SchemaMismatch) as refused:
         check_version("scores", schema, "lake/part-0.parquet")
     message = str(refused.value)
-    for part in ("lake/part-0.parquet", "999", f"version {TABLES['scores'].version}", "run again"):
+    for part in ("lake/part-0.parquet", "999", f"version {TABLES['scores'].version}", "newer Parley"):
         assert part in message
     assert isinstance(refused.value, UsageError)
 
