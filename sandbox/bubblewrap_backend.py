@@ -106,8 +106,9 @@ class BubblewrapSession:
                 ending, set_up = self._supervised(argv, archive(files or {}), stdin, limits, stack)
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap: {error}; the host may be out of memory or descriptors") from error
-        set_up.verify(ending)
-        out_of_memory = bool(self._group and self._group.kills() > killed_before)
+        out_of_memory = self._group is not None and self._group.ran_out(killed_before)
+        if not out_of_memory:  # the program may have taken bwrap's half inside along
+            set_up.verify(ending)
         return completed(ending, limits, cpu_s=None, out_of_memory=out_of_memory)
 
     def _supervised(

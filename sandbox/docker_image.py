@@ -20,8 +20,8 @@ from schemas.errors import ConfigError, SandboxUnavailable
 IMAGE_VARIABLE = "PARLEY_DOCKER_IMAGE"
 PLACE = "/parley"
 HARNESS_DIRECTORY = f"{PLACE}/harness"
-UID = 20001
-"""User and group of the launcher and of programs, in every container."""
+UID = 20000
+"""User and group of the launcher and of programs. No slot of bubblewrap has it: the kernel counts a user's processes together."""
 BASE = "parley.base"
 _REPOSITORY = "parley-sandbox"
 _PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")

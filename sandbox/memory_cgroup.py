@@ -18,6 +18,9 @@ from schemas.errors import HostShortage
 _PREFIX = "parley-"
 _counter = itertools.count()
 _REMOVAL_TRIES = 50
+_REAPING_S = 1.0
+_NEAR = 15 / 16
+"""Share of its limit from which a group may have run out: the kernel counts in pieces, and a peak not to the last of them."""
 
 
 @dataclass(frozen=True)
@@ -47,25 +50,39 @@ class MemoryCgroup:
                     raise
 
     def kills(self) -> int:
-        """How many processes the kernel has killed here because their group's own limit was reached.
+        """How many of its processes the kernel has killed for want of memory, ever since it was made."""
+        return self._counted("memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
+
+    def ran_out(self, killed_before: int) -> bool:
+        """Whether the kernel has killed more than `killed_before` processes here, because their group's own limit was reached.
 
         Raises:
-            HostShortage: it killed some although that limit was never reached: a group above or the whole machine was short.
+            HostShortage: it has, although that limit was never reached: a group above or the whole machine was short.
         """
-        killed = self._counted("memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
-        if killed and not self.reached_its_limit():
+        if self.kills() <= killed_before:
+            return False
+        if not self.reached_its_limit():
             raise HostShortage(
                 "the kernel killed a sandboxed program that was within its own memory limit: the machine, or a control group that"
                 " Parley runs in, was out of memory. Free some, or run fewer programs at once"
             )
-        return killed
+        return True
 
     def reached_its_limit(self) -> bool:
-        """Whether memory was short because of this group's own limit, ever since it was made."""
+        """Whether memory was short because of this group's own limit, ever since it was made; in doubt it was."""
         if self.version == 2:
             return self._counted("memory.events", "max") > 0
-        counters = (self.folder / name for name in ("memory.failcnt", "memory.memsw.failcnt"))
-        return any(int(counter.read_text()) > 0 for counter in counters if counter.exists())
+        return any(self._reached(counter) for counter in ("memory", "memory.memsw") if self._has(counter))
+
+    def _has(self, counter: str) -> bool:
+        return (self.folder / f"{counter}.failcnt").exists()
+
+    def _reached(self, counter: str) -> bool:
+        """Of a version 1 group. Kernels of our day count no failure of a group that they then kill in: its peak tells, too."""
+        failures, peak, bound = (
+            int((self.folder / f"{counter}.{name}").read_text()) for name in ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
+        )
+        return failures > 0 or peak >= bound * _NEAR
 
     def _counted(self, file: str, wanted: str) -> int:
         for line in (self.folder / file).read_text().splitlines():
@@ -139,21 +156,33 @@ def _offers_memory(place: Path, version: int) -> bool:
 
 
 def _reap(place: Path) -> None:
-    for folder in place.glob(f"{_PREFIX}*"):
-        pid, _, rest = folder.name.removeprefix(_PREFIX).partition("-")
-        start, _, _ = rest.partition("-")
-        if pid.isdigit() and start_time(int(pid)) != start:
-            with suppress(OSError):
-                folder.rmdir()
+    """Processes of a killed Parley may still be on their way out: their groups are tried again for a while, all together."""
+    left = [folder for folder in place.glob(f"{_PREFIX}*") if _is_abandoned(folder)]
+    deadline = time.monotonic() + _REAPING_S
+    while left := [folder for folder in left if not _is_removed(folder)]:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.005)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    pid, _, rest = folder.name.removeprefix(_PREFIX).partition("-")
+    return pid.isdigit() and start_time(int(pid)) != rest.partition("-")[0]
+
+
+def _is_removed(folder: Path) -> bool:
+    """Try to; a group with processes in it stays."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _remove(folder: Path) -> None:
     for _ in range(_REMOVAL_TRIES):
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
+        if _is_removed(folder):
             return
-        except OSError:  # the last process is still on its way out
-            time.sleep(0.005)
-        else:
-            return
+        time.sleep(0.005)  # the last process is still on its way out

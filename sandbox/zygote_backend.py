@@ -158,7 +158,7 @@ class _Run:
         self._stack.callback(os.close, first)
         streams, overran = self._follow(first, begun)
         ended = _ended(zygote)
-        out_of_memory = zygote.memory_kills() > killed_before
+        out_of_memory = zygote.ran_out_of_memory(killed_before)
         if ended is None:
             self._lease.discard()
             if not out_of_memory:

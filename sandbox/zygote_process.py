@@ -135,6 +135,10 @@ class Zygote:
         """How many processes were killed so far for want of memory."""
         return self._group.kills() if self._group is not None else 0
 
+    def ran_out_of_memory(self, killed_before: int) -> bool:
+        """Whether more were killed than those, because the run reached its limit. Raises HostShortage: the machine was short."""
+        return self._group is not None and self._group.ran_out(killed_before)
+
     def close(self) -> None:
         """End it, and with it what may still run in it. May be called twice."""
         self._stack.close()

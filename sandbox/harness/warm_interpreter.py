@@ -77,6 +77,7 @@ def end(code: int) -> NoReturn:
 
 
 def join_threads() -> None:
+    """Wait for the threads that are no daemons, as an interpreter does at its end."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()

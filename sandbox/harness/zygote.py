@@ -74,6 +74,7 @@ def wait_for(control: socket.socket, child: int, descriptors: list[int]) -> None
 
 
 def answer(control: socket.socket, value: Any, descriptors: tuple[int, ...] = ()) -> None:
+    """Tell the driver; descriptors go along."""
     socket.send_fds(control, [marshal.dumps(value)], descriptors)
 
 
@@ -131,6 +132,7 @@ def place_descriptors(descriptors: list[int]) -> tuple[int, int]:
 
 
 def read_request(descriptor: int) -> dict[str, Any]:
+    """What the driver wants run; the descriptor is closed."""
     with open(descriptor, "rb") as file:
         return marshal.loads(file.read())
 
@@ -186,6 +188,7 @@ def execute(argv: tuple[str, ...], environment: dict[str, str], limits: dict[str
 
 
 def address_space() -> int:
+    """Bytes of this process's address space."""
     return int(read_text("/proc/self/statm").split()[0]) * _PAGE
 
 
@@ -218,11 +221,13 @@ def forget_closed_connections() -> None:
 
 
 def read_text(path: str) -> str:
+    """A whole small file. Raises OSError."""
     with open(path) as file:
         return file.read()
 
 
 def write_text(path: str, text: str) -> None:
+    """Write a file of the kernel's. Raises OSError."""
     with open(path, "w") as file:
         file.write(text)
 

@@ -122,7 +122,9 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Let go of all that a run held open."""
+        """Let go of all that a run held open, and end the warm sandboxes that no program uses now."""
+        from sandbox.zygote_pool import close_idle
+
         with self._lock:
             models = [self._models.pop(key) for key in list(self._models) if key[0] == run_id]
             journal = self._journals.pop(run_id, None)
@@ -134,6 +136,7 @@ class Worker:
             self.run(model.aclose())
         if journal is not None:
             journal.close()
+        close_idle()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

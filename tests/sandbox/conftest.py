@@ -44,14 +44,21 @@ def docker_daemon() -> Iterator[str | None]:
 
 
 @pytest.fixture(scope="session")
-def docker(docker_daemon: str | None, tmp_path_factory: pytest.TempPathFactory) -> DockerSandbox:
-    """A sandbox of the tests' own image (see daemon_image.py)."""
+def docker_image(docker_daemon: str | None) -> tuple[str | None, str]:
+    """The daemon, and on it the tests' own image (see daemon_image.py)."""
     api = client(docker_daemon, 2).api
     try:
         image = import_image(api)
         run_plain_container(api, image)
     except RuntimeError as error:
         pytest.skip(str(error))
-    sandbox = DockerSandbox(image=image, base_url=docker_daemon, slot_directory=tmp_path_factory.mktemp("slots"))
+    return docker_daemon, image
+
+
+@pytest.fixture(scope="session")
+def docker(docker_image: tuple[str | None, str], tmp_path_factory: pytest.TempPathFactory) -> DockerSandbox:
+    """A sandbox of that image."""
+    daemon, image = docker_image
+    sandbox = DockerSandbox(image=image, base_url=daemon, slot_directory=tmp_path_factory.mktemp("slots"))
     sandbox.check()  # a daemon that runs a container must run ours
     return sandbox

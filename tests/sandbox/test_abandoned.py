@@ -89,7 +89,7 @@ def test_a_sandbox_of_another_pid_namespace_is_not_ours_to_judge(bubblewrap: Bub
         arguments = ("bwrap", *abandoned.mark_arguments(mark), "--die-with-parent", "--ro-bind", "/", "/", "sleep", "60")
         with subprocess.Popen(arguments) as bwrap:
             try:
-                while of(os.getpid()) != [bwrap.pid] and bwrap.poll() is None:
+                while not any(found.group() == mark for _, found in abandoned._marked()) and bwrap.poll() is None:
                     time.sleep(0.01)
                 abandoned.end_abandoned.__wrapped__()
                 if is_ended:

@@ -80,7 +80,7 @@ def test_the_container_is_as_restricted_as_asked(docker: DockerSandbox, api: Any
         "/tmp",
         "/dev/shm",
     }
-    assert made["Config"]["User"] == "20001:20001"
+    assert made["Config"]["User"] == "20000:20000"
     assert made["HostConfig"]["LogConfig"]["Type"] == "none"
     assert api.inspect_image(made["Image"])["RootFS"]["Layers"][:-1] == base["RootFS"]["Layers"]
 

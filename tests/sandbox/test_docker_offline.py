@@ -195,7 +195,7 @@ def test_docker_is_the_default_only_without_bubblewrap(
 def test_images_are_built_on_a_base_that_must_be_named_and_run_as_nobody(recipe: Path):
     lines = [line for line in recipe.read_text().splitlines() if line and not line.startswith("#")]
     assert lines[:2] == ["ARG BASE", "FROM ${BASE}"]
-    assert lines[-1] == "USER 20001:20001"
+    assert lines[-1] == "USER 20000:20000"
 
 
 def test_the_python_image_has_parleys_own_versions():

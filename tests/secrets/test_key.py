@@ -19,7 +19,7 @@ from warehouse.connect import query
 MARK = "parley-sentinel"
 KEY = f"sk-{MARK}-7f3a9c"
 ENVIRON = {"PARLEY_TEST_KEY": KEY, "OPENAI_API_KEY": f"sk-{MARK}-openai", "UNRELATED_SERVICE_TOKEN": f"{MARK}-unrelated"}
-PROBE = """
+LOOK = """
 import os
 mark = "parley-" + "sentinel"
 texts = {"os.environ": repr(dict(os.environ))}
@@ -29,8 +29,13 @@ for process in ["self", *filter(str.isdigit, os.listdir("/proc"))]:
             texts[process + " " + name] = open(f"/proc/{process}/{name}", "rb").read().decode("utf-8", "replace")
         except OSError:
             pass
-raise RuntimeError(f"{len(texts)} places, init: {'1 environ' in texts}, found: {sorted(p for p in texts if mark in texts[p])}")
+print(f"{len(texts)} places, init: {'1 environ' in texts}, found: {sorted(p for p in texts if mark in texts[p])}")
 """
+PROBE = f"""
+import subprocess, sys
+raise RuntimeError(subprocess.run([sys.executable, "-S", "-c", {LOOK!r}], capture_output=True, text=True).stdout)
+"""
+"""The look is a process of its own: code that looks into /proc itself is ended as tampering before it has seen anything."""
 CONFIG = """
 models: [{{spec: "openai:mock@{url}", key_env: PARLEY_TEST_KEY}}]
 benchmarks: [{{name: codeif.static, dataset_version: sample, limit: 2}}]

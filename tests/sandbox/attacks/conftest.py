@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -15,6 +16,8 @@ from tests.sandbox.attacks.host import Host, marked_limits
 
 AT_ONCE = 12
 """Programs at once: most of the slow ones only wait."""
+CONTAINERS_AT_ONCE = 4
+"""Starting one takes a processor's time."""
 
 
 def _backend(name: str) -> ParameterSet:
@@ -24,8 +27,12 @@ def _backend(name: str) -> ParameterSet:
 @pytest.fixture(scope="module", params=[_backend(name) for name in registry.BUILT_IN if name != "none"])
 def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """With a slot for each program of ours; a backend that does not work here is skipped with what it says."""
+    options: dict[str, Any] = {"slots": AT_ONCE, "slot_directory": tmp_path_factory.mktemp("slots")}
+    if request.param == "docker":
+        daemon, image = request.getfixturevalue("docker_image")
+        options |= {"base_url": daemon, "image": image, "slots": CONTAINERS_AT_ONCE}
     try:
-        made = registry.load(request.param, slots=AT_ONCE, slot_directory=tmp_path_factory.mktemp("slots"))
+        made = registry.load(request.param, **options)
         made.check()
     except SandboxUnavailable as error:
         pytest.skip(str(error))

@@ -1,5 +1,7 @@
 """The whole corpus: files of this folder, one program for each door of the kernel, the canary's own, and older lists."""
 
+import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +10,12 @@ from tests.sandbox.attacks.syscalls import system_call_attacks
 from tests.sandbox.programs import programs
 
 _FILES = ("escape.txt", "forge.txt", "exhaust.txt", "legitimate.txt")
+
+WHOLE = "WHOLE_CORPUS"
+"""Environment variable: where it is set, a slow backend gets every program, too."""
+_ONE_IN = 3
+_OF_AN_IMAGE = "escape: the host's shadow file, keys and machine id"
+"""It looks whether such files are there, and an image has its own."""
 
 
 @cache
@@ -28,3 +36,11 @@ def attacks() -> tuple[Program, ...]:
 def legitimate_programs() -> tuple[Program, ...]:
     """Those that must pass."""
     return tuple(program for program in corpus() if program.must_pass)
+
+
+def fitting(programs: Sequence[Program], backend: str) -> tuple[Program, ...]:
+    """Of programs, those that a backend gets: all, or one in three where each run takes half a second."""
+    if backend != "docker":
+        return tuple(programs)
+    held = [program for program in programs if program.title != _OF_AN_IMAGE]
+    return tuple(held if WHOLE in os.environ else held[::_ONE_IN])
