@@ -139,7 +139,6 @@ def _publish_locked(
         connection.execute("set enable_progress_bar = false")
         connection.execute(f"set memory_limit = '{_memory_bytes()}B'")
         connection.execute(
-            "set wal_autocheckpoint = '1TB'"
         )  # one checkpoint, at the end: each costs the more, the larger the file
         register_intervals(connection)
         connection.execute("begin")
