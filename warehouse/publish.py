@@ -138,8 +138,6 @@ def _publish_locked(
     try:
         connection.execute("set enable_progress_bar = false")
         connection.execute(f"set memory_limit = '{_memory_bytes()}B'")
-        connection.execute(
-        )  # one checkpoint, at the end: each costs the more, the larger the file
         register_intervals(connection)
         connection.execute("begin")
         update = update_tables(connection, lake, listing, selected if continued else None)
