@@ -95,6 +95,7 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
     if not owed:
         settle(plan)
         return Conversed()
+    tonight.prepare_publication()
     progress = ProgressArtifact(f"{title}: converse", len(owed))
     with tonight.model_server(plan) as base_url:
         context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores, base_url=base_url)

@@ -79,6 +79,7 @@ def nightly(
         record_night(tonight.home, tonight.night_id, started, reports)
         run_ids = [report.run_id for report in reports if report.run_id]
         tonight.board.stage("night", "publish")
+        tonight.await_preparation()
         publish_results(run_ids, home=str(tonight.home.path))
         tonight.reports = reports = as_published(tonight.home, reports)
         show_results(tonight.home, f"{result_markdown(tonight.home, run_ids)}\n\n{work_markdown(works(reports))}", reports)

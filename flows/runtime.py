@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
+from threading import Thread
 from typing import Any
 
 from flows.preflight import SERVED_HERE
@@ -36,6 +37,7 @@ class Night:
         self.reports: list[RunReport] = []
         self._resources = ExitStack()
         self._client: Any = None
+        self._copying: Thread | None = None
 
     def client(self) -> Any:
         """The Dask client; starts the cluster at the first call."""
@@ -82,6 +84,19 @@ class Night:
             weights = plan.subject.path or plan.spec.subject.name
             with vllm_server(weights, self.home.logs, revision=plan.request.model.revision) as base_url:
                 yield base_url
+
+    def prepare_publication(self) -> None:
+        """Begin to copy the warehouse for the publication at the night's end, while the models answer; once a night."""
+        from warehouse.prepared import prepare_copy
+
+        if self._copying is None:
+            self._copying = Thread(target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True)
+            self._copying.start()
+
+    def await_preparation(self) -> None:
+        """Wait for that copy, if one was begun."""
+        if self._copying is not None:
+            self._copying.join()
 
     def close(self) -> None:
         self._client = None

@@ -4,12 +4,15 @@ import errno
 import mmap
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 _CLONE = 0x40049409
 """Linux's FICLONE: the copy shares the blocks of the original until either changes."""
-_STEP_BYTES = 8 * 2**20
+_STEP_BYTES = 2 * 2**20
+_LANES = 2
+"""Threads that copy a part of the file each: one reads while the other writes. More are not faster."""
 _PAST_THE_CACHE = getattr(os, "O_DIRECT", 0)
 
 
@@ -45,21 +48,28 @@ def _cloned(source: Path, target: Path) -> bool:
 def _copy_past_the_cache(source: Path, target: Path) -> None:
     if not _PAST_THE_CACHE:
         raise OSError(errno.ENOTSUP, "this system writes through the page cache only")
-    with source.open("rb") as original, mmap.mmap(-1, _STEP_BYTES) as buffer, memoryview(buffer) as memory:
+    with source.open("rb") as original, ThreadPoolExecutor(_LANES) as threads:
         size = os.fstat(original.fileno()).st_size
         copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PAST_THE_CACHE, 0o644)
         try:
             if size:
                 os.posix_fallocate(copy, 0, size)
-            done = 0
-            while done < size:
-                n_read = os.preadv(original.fileno(), [memory], done)
-                if not n_read:
-                    raise OSError(errno.EIO, f"{source} became shorter while it was copied")
-                whole = -(-n_read // mmap.PAGESIZE) * mmap.PAGESIZE
-                if os.pwrite(copy, memory[:whole], done) < whole:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
-                done += n_read
+            lane = max(1, -(-size // (_LANES * _STEP_BYTES))) * _STEP_BYTES
+            spans = [range(begin, min(size, begin + lane), _STEP_BYTES) for begin in range(0, size, lane)]
+            for _ in threads.map(lambda span: _copy_span(original.fileno(), copy, span), spans):
+                pass
             os.ftruncate(copy, size)
         finally:
             os.close(copy)
+
+
+def _copy_span(original: int, copy: int, steps: range) -> None:
+    """Copy one part of a file, whole pages at a time: where the last page ends behind the file, the caller cuts it off."""
+    with mmap.mmap(-1, _STEP_BYTES) as buffer, memoryview(buffer) as memory:
+        for at in steps:
+            n_wanted = min(_STEP_BYTES, steps.stop - at)
+            if os.preadv(original, [memory[:n_wanted]], at) < n_wanted:
+                raise OSError(errno.EIO, "the warehouse became shorter while it was copied")
+            whole = -(-n_wanted // mmap.PAGESIZE) * mmap.PAGESIZE
+            if os.pwrite(copy, memory[:whole], at) < whole:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

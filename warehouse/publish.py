@@ -18,6 +18,7 @@ from warehouse.copying import copy_file
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import collect_marts, plan_marts, refresh_marts
+from warehouse.prepared import prepared_path
 from warehouse.sql_files import SqlFile
 from warehouse.update import Update, update_tables
 from warehouse.validate import validate
@@ -126,7 +127,7 @@ def _publish_locked(
     started = time.monotonic()
     listing = list_lake(lake)
     _check_selected(listing, selected)
-    _remove_leftovers(home)
+    _remove_leftovers(home, kept=prepared_path(home))
     target = warehouse_path(home)
     try:
         connection, rebuilt_because = _open_next(home, rebuild)
@@ -175,13 +176,15 @@ def _next_path(home: Path) -> Path:
     return home / f"{FILE_NAME}.next"
 
 
-def _remove_leftovers(home: Path) -> None:
-    """Remove what a killed publication left. Only the holder of the lock makes such files."""
+def _remove_leftovers(home: Path, kept: Path | None = None) -> None:
+    """Remove what a killed publication left, and copies made ahead but for `kept`."""
     for path in home.glob(f"{FILE_NAME}.next*"):
+        if path == kept:
+            continue
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | None]":
@@ -193,7 +196,11 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
     if reason is None and old.exists():
         reason = "another program wrote to it" if _write_ahead_log(home).exists() else None
         if reason is None:
-            copy_file(old, new)
+            prepared = prepared_path(home)
+            if prepared is not None and prepared.exists():
+                prepared.rename(new)
+            else:
+                copy_file(old, new)
             try:
                 connection = duckdb.connect(str(new))
                 found = migrate.found_version(connection)

@@ -62,7 +62,8 @@ def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[SqlFile]
         of_benchmark = "true" if mart.name in SHARED else "starts_with(?, benchmark || '_')"
         rows = connection.execute(
             f"select distinct run_id from {source} where run_id in (select run_id from new_runs) and {said} and {of_benchmark}"
-            f" and run_id not in (select run_id from {identifier(mart.name)}) order by run_id",
+            f" and run_id not in (select run_id from {identifier(mart.name)} where run_id in (select run_id from new_runs))"
+            " order by run_id",
             [] if mart.name in SHARED else [mart.name],
         ).fetchall()
         if rows:
