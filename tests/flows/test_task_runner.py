@@ -87,7 +87,6 @@ def test_a_worker_that_dies_is_replaced_by_one_as_private(tmp_path: Path, monkey
         assert state["ctrl_c"]
 
 
-@pytest.mark.slow
 def dies_once(mark: str) -> int:
     """Kill the worker process that runs this, unless one was killed already."""
     if not os.path.exists(mark):
