@@ -18,7 +18,7 @@ from schemas.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     from distributed import Client
-    from distributed.diagnostics.plugin import WorkerPlugin
+    from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
 CONNECT_LIMIT_S = 15
@@ -97,6 +97,7 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
         for worker, found in _run_by_value(client, packages.locate_packages).items():
             packages.judge_packages(f"Dask worker {worker}", found, packages.ROOT)
         client.register_plugin(_private_worker(secret_names))
+        client.register_plugin(_any_worker_will_do())
         yield client
 
 
@@ -117,6 +118,7 @@ def _named_cluster(address: str) -> "Iterator[Client]":
             raise ServerUnavailable(f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}") from None
         for worker, there in _run_by_value(client, packages.describe_installation).items():
             packages.judge_worker(worker, there)
+        client.register_plugin(_any_worker_will_do())
         yield client
 
 
@@ -151,3 +153,18 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
                 os.environ.pop(name, None)
 
     return PrivateWorker()
+
+
+def _any_worker_will_do() -> "SchedulerPlugin":
+    """A shard that prefers a dead worker goes to the next that comes. Dask lets it wait for ever where all were dead at once."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class AnyWorkerWillDo(SchedulerPlugin):
+        name = "parley-any-worker-will-do"
+
+        def add_worker(self, scheduler: Any, worker: str) -> None:
+            for task in scheduler.unrunnable:
+                if task.loose_restrictions:
+                    task.worker_restrictions = None
+
+    return AnyWorkerWillDo()

@@ -17,6 +17,7 @@ import pytest
 from flows.packages import ROOT
 from flows.task_runner import dask_cluster, warm
 from schemas.errors import ConfigError, ServerUnavailable
+from tasks.shards.fan_out import fan_out
 from tests.flows.drivers import driver, family, living, wait_until_gone
 
 pytestmark = pytest.mark.slow
@@ -86,7 +87,20 @@ def test_a_worker_that_dies_is_replaced_by_one_as_private(tmp_path: Path, monkey
         assert state["ctrl_c"]
 
 
-@pytest.mark.slow
+def dies_once(mark: str) -> int:
+    """Kill the worker process that runs this, unless one was killed already."""
+    if not os.path.exists(mark):
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def test_shards_that_were_dealt_to_a_worker_run_although_all_died_at_once(tmp_path: Path) -> None:
+    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path) as client:
+        results, lost = fan_out(client, dies_once, [str(tmp_path / "killed")] * 4, in_turn=True)
+    assert (len(results), lost) == (4, [])
+
+
 @pytest.mark.parametrize(
     ("order", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)]
 )
