@@ -12,7 +12,7 @@ INSTALLING := $(VENV)/.installing
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install bubblewrap demo test check crash bench bench-warehouse lock clean
+.PHONY: help install bubblewrap demo test check crash bench bench-warehouse bench-sandbox references lock clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -41,7 +41,7 @@ bubblewrap: ## install what the sandbox needs with the system's package manager,
 	$(PYTHON) -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")' >/dev/null 2>&1 || missing="$$missing libseccomp"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(uname -s)" != Linux ]; then \
-	  echo "bubblewrap exists for Linux only; on $$(uname -s) run Parley in a Linux virtual machine or container (a Docker backend is planned)" >&2; exit 1; fi; \
+	  echo "bubblewrap exists for Linux only; on $$(uname -s) install Docker and see sandbox/images/README.md, or run Parley in a Linux virtual machine" >&2; exit 1; fi; \
 	if   command -v apt-get >/dev/null 2>&1; then update='apt-get update -q'; add='apt-get install -q -y --no-install-recommends bubblewrap libseccomp2 util-linux'; \
 	elif command -v dnf     >/dev/null 2>&1; then update=true; add='dnf install -q -y bubblewrap libseccomp util-linux'; \
 	elif command -v pacman  >/dev/null 2>&1; then update='pacman -Sy --noconfirm'; add='pacman -S --noconfirm --needed bubblewrap libseccomp util-linux'; \
@@ -76,6 +76,12 @@ bench: install bubblewrap ## share of the ideal, CPU, memory, stages and curves 
 
 bench-warehouse: install ## publication and queries on 1, 10 and 100 nights and on 10 million turns: some minutes
 	$(BIN)/python -m tests.bench.warehouse $(BENCH_ARGS)
+
+bench-sandbox: install bubblewrap ## runs a second of every sandbox beside a fresh python, an unisolated fork and docker exec: 4 minutes
+	$(BIN)/python -m tests.bench.sandbox $(BENCH_ARGS)
+
+references: install bubblewrap ## HumanEval's, MBPP's and MBXP's reference solutions through the sandbox (needs the data)
+	$(BIN)/python -m tests.bench.references $(BENCH_ARGS)
 
 lock: ## write requirements.lock from what is installed in .venv (after an upgrade that passed the tests)
 	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from _sha3 import shake_256
+from _sha3 import shake_256  # pyright: ignore[reportMissingImports]  (a built-in module: hashlib would cost each run its import)
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
