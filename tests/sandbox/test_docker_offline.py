@@ -137,6 +137,7 @@ def test_the_filter_denies_what_bubblewraps_does():
         ("", "exited", 7200, False),
         ("something else", "exited", 7200, False),
     ],
+    ids=range(9),
 )
 def test_whose_owner_is_dead(label: str, state: str, age_s: float, is_abandoned: bool):
     container = {"Labels": {docker_owner.OWNER: label}, "State": state, "Created": int(time.time() - age_s)}
