@@ -89,7 +89,7 @@ def _cgroups(pids: set[int]) -> list[Path]:
     if place is None:
         return []
     made = [(folder, *folder.name.split("-")[1:3]) for folder in place[0].glob("parley-*")]
-    return [folder for folder, pid, start in made if int(pid) in pids and start_time(int(pid)) != start]
+    return [folder for folder, pid, start in made if pid.isdigit() and int(pid) in pids and start_time(int(pid)) != start]
 
 
 def memory_of(process: psutil.Process) -> int:

@@ -244,7 +244,7 @@ seen = [n for n in range(3, 128) if is_open(n)]
         for descriptor in held:
             os.close(descriptor)
     assert (in_fork.outcome, in_fork.detail) == (Outcome.PASSED, "")
-    assert executed.stdout == b"[0, 1, 2, 3, 4]\n"  # the report, and the folder that is being listed
+    assert executed.stdout == b"[0, 1, 2, 3, 4]\n", executed  # the report, and the folder that is being listed
 
 
 def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
