@@ -224,6 +224,12 @@ def test_the_fingerprint_names_what_is_loaded():
     assert with_numpy != bare
 
 
+def test_a_python_that_runs_would_not_see_is_no_verdict(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sandbox.zygote_backend.interpreter", lambda: "/tmp/venv/bin/python")
+    with pytest.raises(SandboxUnavailable, match="each run finds empty"), ZygoteSandbox().session(LIMITS):
+        pass
+
+
 def test_a_run_holds_no_descriptor_but_its_own(tmp_path: Path):
     """However many its driver has open, whose numbers the zygote's socket shares."""
     sandbox = ZygoteSandbox(slots=1, slot_directory=tmp_path)
