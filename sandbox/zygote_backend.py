@@ -227,7 +227,7 @@ def _verify_place() -> None:
     for path in (interpreter(), *package_folders()):
         if path.startswith(_EMPTY_FOR_EACH_RUN):
             raise SandboxUnavailable(
-                f"zygote: {path} lies in a folder that each run finds empty. Install Parley elsewhere, or use --sandbox bubblewrap"
+                f"zygote: {path} lies in a folder that each run finds empty. Install Parley elsewhere or use --sandbox bubblewrap"
             )
 
 
