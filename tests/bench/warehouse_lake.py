@@ -203,6 +203,7 @@ class BenchLake:
             "instruction_id": list(INSTRUCTIONS) * self.dialogs,
             "outcome": if_else(passed, "passed", "failed"),
             "detail": if_else(passed, "", "AssertionError: assert f(1) == 1"),
+            "reason": None,
             "duration_s": draw.random(n).round(4),
             "verdict_id": random_ids(draw, n),
             "sandbox": "bubblewrap",
