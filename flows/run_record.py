@@ -106,7 +106,7 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    status: RunStatus = done.status  # type: ignore[assignment]
+    status: RunStatus = done.status  # type: ignore[assignment]  (the report says more states)
     is_over = status != "incomplete"
     state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}
     row = RunRecord(

@@ -14,12 +14,12 @@ from io import FileIO
 from pathlib import Path
 
 from sandbox.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
-from sandbox.bubblewrap_tool import NAMESPACES_AS_ROOT, bwrap_path, bwrap_version, last_line, why_no_sandbox
+from sandbox.bubblewrap_tool import NAMESPACES_AS_ROOT, bwrap_path, bwrap_version, check_python, why_no_sandbox
 from sandbox.file_archive import archive
 from sandbox.interface import Completed
 from sandbox.memory_cgroup import MemoryCgroup, memory_cgroup
 from sandbox.mount_tree import HARNESS_DIRECTORY, mount_arguments
-from sandbox.python_environment import clean_environment, environment_digest, interpreter, placed
+from sandbox.python_environment import clean_environment, environment_digest, placed
 from sandbox.rlimits import MIB, prlimit_argv, required_tool
 from sandbox.seccomp_filter import denied_calls_bpf
 from sandbox.shared_folder import PATH as SHARED_FOLDER
@@ -60,15 +60,7 @@ class BubblewrapSandbox:
         Raises:
             SandboxUnavailable: says what to install or to allow.
         """
-        with self.session(Limits()) as session:
-            done = session.run(
-                ("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py")
-            )
-        if done.exit_code != 0 or done.stdout.strip() != b"42":
-            raise SandboxUnavailable(
-                f"bubblewrap: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
-                f"{last_line(done.stderr)}. Its files must be readable for every user"
-            )
+        check_python(self)
 
     def fingerprint(self) -> str:
         return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest()}"

@@ -1,10 +1,13 @@
-"""The program `bwrap`: where it is, its version, and what its refusals mean."""
+"""The program `bwrap`: where it is, its version, what its refusals mean, and whether our Python runs in it."""
 
 import functools
 import shutil
 import subprocess
 
+from sandbox.interface import Sandbox
+from sandbox.python_environment import interpreter
 from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
 
 NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
 """All but a user namespace: root builds real mounts."""
@@ -57,3 +60,18 @@ def last_line(text: bytes) -> str:
     """The last line of what a program wrote, bounded."""
     lines = text.decode(errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else "no message"
+
+
+def check_python(sandbox: Sandbox) -> None:
+    """Run a trivial program.
+
+    Raises:
+        SandboxUnavailable: the interpreter or the harness cannot be read inside.
+    """
+    with sandbox.session(Limits()) as session:
+        done = session.run(("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py"))
+    if done.exit_code != 0 or done.stdout.strip() != b"42":
+        raise SandboxUnavailable(
+            f"{sandbox.name}: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
+            f"{last_line(done.stderr)}. Its files must be readable for every user"
+        )

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.bounded_output import BoundedOutput
-from sandbox.bubblewrap_tool import bwrap_path, bwrap_version, last_line
+from sandbox.bubblewrap_tool import bwrap_path, bwrap_version, check_python
 from sandbox.file_archive import checked_name
 from sandbox.interface import Completed
 from sandbox.mount_tree import HARNESS_DIRECTORY
@@ -73,15 +73,7 @@ class ZygoteSandbox:
         Raises:
             SandboxUnavailable: says what to install or to allow.
         """
-        with self.session(Limits()) as session:
-            done = session.run(
-                ("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py")
-            )
-        if done.exit_code != 0 or done.stdout.strip() != b"42":
-            raise SandboxUnavailable(
-                f"zygote: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
-                f"{last_line(done.stderr)}. Its files must be readable for every user"
-            )
+        check_python(self)
 
     def fingerprint(self) -> str:
         version = bwrap_version(bwrap_path(self._bwrap_option))

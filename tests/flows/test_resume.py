@@ -1,17 +1,15 @@
 """A run that is stopped goes on with the same command, and no completed turn is asked for again. Kills: tests/crash."""
 
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.flows.drivers import family, living
-from tests.flows.parley_command import SAMPLE, ask, command, environment, parley
+from tests.flows.parley_command import SAMPLE, ask, parley, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 IN_FLIGHT = 4
@@ -22,25 +20,6 @@ N_TURNS = 38
 def run_arguments(server: ModelServer) -> tuple[str, ...]:
     model = f"openai:mock@{server.base_url}"
     return (*SAMPLE, "--model", model, "--revision", "1", "--concurrency", str(IN_FLIGHT))
-
-
-@contextmanager
-def started(home: Path, server: ModelServer) -> Iterator["subprocess.Popen[str]"]:
-    """The run as a process; killed with the block if it still runs."""
-    process = subprocess.Popen(
-        command(*run_arguments(server)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(home),
-        cwd=home.parent,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None:
@@ -65,7 +44,7 @@ def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before
 
 def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journaled(served_home: Path) -> None:
     with model_server(latency_s=0.3, max_seconds=240) as server:
-        with started(served_home, server) as process:
+        with started(served_home, *run_arguments(server)) as process:
             wait_until(lambda: server.answered >= 12, 90, "the twelfth answer")
             process.kill()
             process.wait()
@@ -106,7 +85,7 @@ def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_
 
 def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
     with model_server(latency_s=0.3, max_seconds=240) as server:
-        with started(home, server) as process:
+        with started(home, *run_arguments(server)) as process:
             wait_until(lambda: server.answered >= 6, 90, "the sixth answer")
             relatives = family(process)
             process.send_signal(signal.SIGTERM)

@@ -1,14 +1,11 @@
 """Two nights at once on one home: of different runs both end well, of one run the second is refused before anything starts."""
 
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.model_server import ModelServer, model_server
-from tests.flows.parley_command import SAMPLE, ask, command, environment, parley
+from tests.flows.parley_command import SAMPLE, ask, parley, started
 from tests.flows.test_resume import N_TURNS, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
@@ -16,25 +13,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
 def arguments(server: ModelServer, model: str) -> tuple[str, ...]:
     return (*SAMPLE, "--model", f"openai:{model}@{server.base_url}", "--revision", "1", "--concurrency", "4", "--json")
-
-
-@contextmanager
-def started(home: Path, *given: str) -> Iterator["subprocess.Popen[str]"]:
-    """The command as a process; killed with the block if it still runs."""
-    process = subprocess.Popen(
-        command(*given),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(home),
-        cwd=home.parent,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:

@@ -1,7 +1,5 @@
 """No zygote outlives the process that it works for, however that ends; and an ordinary user's zygotes isolate, too."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +11,7 @@ import pytest
 from sandbox import abandoned, memory_cgroup
 from sandbox.bubblewrap_backend import BubblewrapSandbox
 from tests.sandbox.test_cleanup import own_cgroups
-from tests.sandbox.test_secrets import NEEDS_NUMPY, SCRIPT, _copy_for_everybody
+from tests.sandbox.test_secrets import NEEDS_NUMPY, SCRIPT, run_as_nobody
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,26 +64,4 @@ def test_no_zygote_outlives_its_process(bubblewrap: BubblewrapSandbox, tmp_path:
 
 
 def test_an_ordinary_users_zygote_isolates(bubblewrap: BubblewrapSandbox) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("every other test runs as an ordinary user already")
-    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-    if not os.path.exists(python):
-        pytest.skip(f"no {python} that nobody may run and that fits the compiled packages")
-    place = Path("/var/tmp") / f"parley-zygote-user-{os.getpid()}"
-    script = SCRIPT.replace('load("bubblewrap")', 'load("zygote")') % ((*NEEDS_NUMPY, *SLOW),)
-    try:
-        _copy_for_everybody(place)
-        done = subprocess.run(
-            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", python, "-c", script],
-            env={"PYTHONPATH": f"{place}/site-packages:{place}/code", "PATH": "/usr/bin:/bin", "TMPDIR": f"{place}/tmp"},
-            cwd=place,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    finally:
-        subprocess.run(["rm", "-rf", str(place)], check=True)
-    if "may not make namespaces" in done.stderr:
-        pytest.skip(done.stderr.splitlines()[-1])
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [{}, ["passed", "failed", "failed"]]
+    run_as_nobody(SCRIPT.replace('load("bubblewrap")', 'load("zygote")') % ((*NEEDS_NUMPY, *SLOW),), "zygote-user")
