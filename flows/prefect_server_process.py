@@ -53,7 +53,7 @@ def end_without_users(users: Path, state: Path) -> None:
             if is_standing(state) or try_lock(users, fcntl.LOCK_EX) is None:
                 continue
         except OSError:
-            pass
+            pass  # the home is gone
         break
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(SHUTDOWN_S + 2)

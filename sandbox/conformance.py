@@ -82,7 +82,7 @@ def _file_names_stay_inside(sandbox: Sandbox) -> str:
         try:
             with sandbox.session(LIMITS) as session:
                 session.run(("{python}", "-c", "pass"), files={name: b""})
-        except ValueError:
+        except ValueError:  # refused, as it is to be
             continue
         return f"accepted the file name {name!r}"
     return ""

@@ -215,7 +215,7 @@ def _memory_kills() -> int:
         try:
             with open(path) as file:
                 return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
-        except OSError:
+        except OSError:  # the file of the other version of cgroups
             continue
     return 0
 

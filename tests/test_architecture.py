@@ -204,7 +204,7 @@ def _lines_with(pattern: re.Pattern[str]) -> list[str]:
     for path in own_files():
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:
+        except UnicodeDecodeError:  # no text
             continue
         found += [f"{relative(path)}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     return found

@@ -104,6 +104,8 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
 
     They are known to this connection only: marts hold results, so readers need no function of ours.
     """
+    from duckdb.func import SPECIAL
+
     answers: dict[bytes, Interval | None] = {}
 
     def answer(values: Sequence[float] | None, clusters: Sequence[str] | None) -> Interval | None:
@@ -123,4 +125,4 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
         return None if found is None else found[1]
 
     for name, function in (("interval_low", low), ("interval_high", high)):
-        connection.create_function(name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling="special")  # pyright: ignore[reportCallIssue, reportArgumentType]
+        connection.create_function(name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling=SPECIAL)

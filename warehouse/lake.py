@@ -139,10 +139,8 @@ def is_other_version(table: str, path: Path) -> bool:
 
 
 def _check_keys(rows: "pa.Table", partition: Partition, path: Path) -> None:
-    import pyarrow.compute as pc
-
     for column, value in partition.keys.items():
-        others = [other for other in pc.unique(rows[column]).to_pylist() if other != value]  # pyright: ignore[reportAttributeAccessIssue]
+        others = [other for other in rows[column].unique().to_pylist() if other != value]
         if others:
             raise SchemaMismatch(
                 f"{path} holds rows of {column} {others[0]!r} in the folder of {value!r}. Move it to where it belongs"

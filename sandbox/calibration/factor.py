@@ -7,6 +7,7 @@ same almost everywhere; where they are not, the run's own record shows the limit
 import json
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,12 @@ class Calibration(Frozen):
 def machine_name() -> str:
     """Architecture and processor model: machines that share it are taken to be equally fast."""
     model = ""
-    try:
+    with suppress(OSError):  # not everywhere is /proc: `platform` has a name too
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             name, _, value = line.partition(":")
             if name.strip() in ("model name", "CPU part", "cpu model"):
                 model = value.strip()
                 break
-    except OSError:
-        pass
     return f"{platform.machine()} {model or platform.processor() or 'unknown processor'}"
 
 

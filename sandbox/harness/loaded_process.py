@@ -120,7 +120,7 @@ def tell(reply: int, said: tuple[str, Any], descriptors: tuple[int, ...] = ()) -
     try:
         socket.send_fds(channel, [marshal.dumps(said)], descriptors)
     except OSError:
-        pass
+        pass  # it was killed, and its run with it: nobody is left to tell
     finally:
         channel.detach()
 
@@ -220,7 +220,7 @@ def has_left_others() -> bool:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
     except ChildProcessError:
-        pass
+        pass  # no child of ours is left
     try:
         os.kill(-1, 0)
     except ProcessLookupError:

@@ -84,8 +84,8 @@ def _listener(found: dict[str, tuple[str, str]], wanted: frozenset[str]) -> Any:
             found[report.nodeid] = (status, "" if report.passed else str(report.longreprtext))
 
     plugin = type(sys)("parley_listener")
-    plugin.pytest_collection_modifyitems = pytest_collection_modifyitems  # pyright: ignore[reportAttributeAccessIssue]
-    plugin.pytest_runtest_logreport = pytest_runtest_logreport  # pyright: ignore[reportAttributeAccessIssue]
+    plugin.pytest_collection_modifyitems = pytest_collection_modifyitems
+    plugin.pytest_runtest_logreport = pytest_runtest_logreport
     return plugin
 
 

@@ -21,7 +21,7 @@ import os
 import select
 import sys
 import time
-from _signal import SIGKILL  # pyright: ignore[reportMissingImports]
+from _signal import SIGKILL  # pyright: ignore[reportMissingImports]  (a built-in module: signal would import enum)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judged_program import run_program
@@ -60,7 +60,7 @@ _KEY_BYTES = 16
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process."""
     # `_ctypes` alone: importing ctypes would cost each run a third of an interpreter's start.
-    function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
+    function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]  (None: this process)
     if _ctypes.call_function(function, (option, value, 0, 0, 0)) != 0:
         raise OSError(f"prctl({option}, {value}) failed")
 
@@ -78,7 +78,7 @@ def supervise(program: dict[str, Any], answers: int, questions: int, report: int
         write_all(answers, state["seal"](job))
         listen(program, questions, hear, state)
     except BrokenPipeError:
-        pass
+        pass  # the program ended while it was written to: `judge` says what that makes of its run
     if state["unread"] and not state["failure"]:
         state["failure"] = (b"tampering", b"the runner's channel was written to")
     code, used_s = program["wait"]()

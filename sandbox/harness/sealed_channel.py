@@ -15,6 +15,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 _MAC_BYTES = 16
 TO_PROGRAM, TO_SUPERVISOR = b"to program", b"to supervisor"
@@ -47,12 +48,12 @@ def sealer(key: bytes, direction: bytes) -> Callable[[bytes], bytes]:
     """A function that makes the next message of one direction."""
     n = 0
 
-    def seal(body: bytes, _shake: Callable[..., object] = shake_256) -> bytes:
+    def seal(body: bytes, _shake: Callable[..., Any] = shake_256) -> bytes:
         nonlocal n
         tag = fields(key, direction, n.to_bytes(8, "big"))
         n += 1
         text = _mixed(body, tag, _shake)
-        sealed = _shake(tag + b"m" + text).digest(_MAC_BYTES) + text  # pyright: ignore[reportAttributeAccessIssue]
+        sealed = _shake(tag + b"m" + text).digest(_MAC_BYTES) + text
         return len(sealed).to_bytes(8, "big") + sealed
 
     return seal
@@ -62,20 +63,20 @@ def opener(key: bytes, direction: bytes) -> Callable[[bytes], bytes | None]:
     """A function that opens the next message of one direction (without its length); None where it is not that."""
     n = 0
 
-    def unseal(sealed: bytes, _shake: Callable[..., object] = shake_256) -> bytes | None:
+    def unseal(sealed: bytes, _shake: Callable[..., Any] = shake_256) -> bytes | None:
         nonlocal n
         tag = fields(key, direction, n.to_bytes(8, "big"))
         n += 1
         mac, text = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
-        if _shake(tag + b"m" + text).digest(_MAC_BYTES) != mac:  # pyright: ignore[reportAttributeAccessIssue]
+        if _shake(tag + b"m" + text).digest(_MAC_BYTES) != mac:
             return None
         return _mixed(text, tag, _shake)
 
     return unseal
 
 
-def _mixed(body: bytes, tag: bytes, shake: Callable[..., object]) -> bytes:
-    stream = shake(tag + b"e").digest(len(body))  # pyright: ignore[reportAttributeAccessIssue]
+def _mixed(body: bytes, tag: bytes, shake: Callable[..., Any]) -> bytes:
+    stream = shake(tag + b"e").digest(len(body))
     return (int.from_bytes(body, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(body), "big")
 
 

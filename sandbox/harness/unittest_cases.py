@@ -67,8 +67,9 @@ def _run(case_class: type, method: str) -> bytes | None:
     import unittest
 
     case, result, passed = case_class(method), unittest.TestResult(), []
-    result.addSuccess = passed.append  # pyright: ignore[reportAttributeAccessIssue]
-    setattr(case, method, _returning(getattr(case, method), unittest.case._ShouldStop))  # pyright: ignore[reportAttributeAccessIssue]
+    result.addSuccess = passed.append  # pyright: ignore[reportAttributeAccessIssue]  (unittest gives the test by position)
+    silent = unittest.case._ShouldStop  # pyright: ignore[reportAttributeAccessIssue]  (no stub has it: it is private)
+    setattr(case, method, _returning(getattr(case, method), silent))
     case.run(result)
     wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
     if not wrong and (passed == [case] or result.expectedFailures) and not result.unexpectedSuccesses:

@@ -51,7 +51,7 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
     for name in modules:
         try:
             __import__(name)
-        except ImportError:
+        except ImportError:  # not installed: a program that needs it says so itself
             continue
     os.register_at_fork = register
     os.environ.pop("JE_ARROW_MALLOC_CONF")

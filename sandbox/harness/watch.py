@@ -257,7 +257,7 @@ def hide_frames_from_handlers() -> None:
 
 def _replace_signal_functions() -> None:
     import _imp
-    import _signal  # pyright: ignore[reportMissingImports]
+    import _signal  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
     from sys import audit
 
     def registering(register: Callable[[Any, Any], Any]) -> Any:
@@ -270,7 +270,7 @@ def _replace_signal_functions() -> None:
                 def given(number: int, frame: object, handler: Any = handler) -> Any:
                     return handler(number, None)
 
-                given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]
+                given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]  (read by the two below)
             try:
                 outcome = (register(number, given), None)
             except BaseException as error:  # noqa: BLE001 - raised again for the caller

@@ -48,7 +48,7 @@ def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterato
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise SourceUnreadable(f"{source} names no dataset of the hub: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT")
     try:
-        import datasets  # pyright: ignore[reportMissingImports]
+        import datasets  # pyright: ignore[reportMissingImports]  (an extra: the next lines say how to get it)
     except ImportError:
         raise SourceUnreadable(
             f"{source}: reading from the hub needs the package `datasets` (pip install 'parley-eval[hub]')."

@@ -214,7 +214,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
-        except ValueError:
+        except ValueError:  # absent, or a date
             continue
         if math.isfinite(seconds):
             return max(0.0, seconds)

@@ -106,7 +106,7 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
                 if wanted is not None and episode_id not in wanted:
                     continue
                 steps = [Step.model_validate(step) for step in row["steps"]]
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):  # a torn line
                 continue
             entry = collected.setdefault(episode_id, _Collected())
             if attempt > entry.attempt:

@@ -73,6 +73,7 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
         return []
     starts = list(accumulate((head.num_rows for head in heads), initial=0))
     everything = pa.concat_tables(heads)
+    # pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
     found = pc.indices_nonzero(pc.is_in(everything["episode_id"], value_set=ids))  # pyright: ignore[reportAttributeAccessIssue]
     best: dict[str, tuple[bool, int, str, int]] = {}
     for at, row in zip(found.to_pylist(), everything.take(found).to_pylist(), strict=True):

@@ -46,7 +46,7 @@ class TimedBoard(Board):
         for process in (me, *me.children(recursive=True)):
             try:
                 used = process.cpu_times()
-            except psutil.Error:
+            except psutil.Error:  # it has ended: what was last seen of it counts
                 continue
             self._used[process.pid] = used.user + used.system
         return sum(self._used.values())

@@ -8,9 +8,10 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any, TextIO
 
 
-async def _dialogue(session, url: str, texts: list[str], gate: asyncio.Semaphore, log) -> None:  # type: ignore[no-untyped-def]
+async def _dialogue(session: Any, url: str, texts: list[str], gate: asyncio.Semaphore, log: TextIO) -> None:
     async with gate:
         messages: list[dict[str, str]] = []
         for text in texts:

@@ -100,7 +100,7 @@ def _look(tree: psutil.Process, used: dict[int, float]) -> float:
     for process in processes:
         try:
             times, memory = process.cpu_times(), memory + process.memory_info().rss / 2**20
-        except psutil.Error:
+        except psutil.Error:  # it has ended: what was last seen of it counts
             continue
         used[process.pid] = times.user + times.system
     return memory
@@ -110,5 +110,5 @@ def _end(tree: psutil.Process) -> None:
     for process in (*tree.children(recursive=True), tree):
         try:
             process.kill()
-        except psutil.Error:
+        except psutil.Error:  # it has ended by itself
             continue

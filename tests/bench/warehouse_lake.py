@@ -41,7 +41,8 @@ INSTRUCTIONS = (
 )
 _WORDS, _PIECES, _PIECE_WORDS = 4096, 20_000, 22
 _ROW_SIZE = 2 * TURNS
-if_else = pc.if_else  # pyright: ignore[reportAttributeAccessIssue]
+if_else = pc.if_else  # pyright: ignore[reportAttributeAccessIssue]  (pyarrow makes it when imported)
+joined = pc.binary_join_element_wise  # pyright: ignore[reportAttributeAccessIssue]  (as above)
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class BenchLake:
         """A piece for a question, three for an answer."""
         n = len(answers)
         first, second, third = (self.pieces.take(pa.array(draw.integers(0, _PIECES, n))) for _ in range(3))
-        longer = pc.binary_join_element_wise(first, second, third, "\n")  # pyright: ignore[reportAttributeAccessIssue]
+        longer = joined(first, second, third, "\n")
         return if_else(pa.array(answers), longer, first)
 
     def _verdicts(self, ids: pa.Array, draw: np.random.Generator) -> dict[str, Any]:

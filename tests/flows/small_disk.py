@@ -37,7 +37,7 @@ def fill():
                 while file.write(bytes(size)) == size:
                     pass
         except OSError:
-            pass
+            pass  # full for that size: the next one fills what is left
 
 def before(owner, name, is_moment):
     plain = getattr(owner, name)

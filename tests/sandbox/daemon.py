@@ -92,7 +92,7 @@ def guard(folder: Path) -> None:
             print(address, flush=True)
             select.select([sys.stdin], [], [], LONGEST_S)
     except KeyboardInterrupt:
-        pass
+        pass  # a SIGTERM (see above) asks for just what follows
     finally:
         process.kill()
         process.wait()

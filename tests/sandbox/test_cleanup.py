@@ -33,7 +33,7 @@ def processes_with(mark: str) -> list[int]:
             try:
                 if mark in (entry / "cmdline").read_text(errors="replace").split("\0"):
                     found.append(int(entry.name))
-            except OSError:
+            except OSError:  # it has ended meanwhile
                 continue
     return found
 

@@ -42,7 +42,7 @@ def test_a_models_label_names_provider_and_model():
 def test_values_cannot_be_changed_and_unknown_fields_are_refused():
     step = Step(turn=1, role=Role.USER, content="hi")
     with pytest.raises(ValidationError, match="frozen"):
-        step.turn = 2  # type: ignore[misc]
+        step.turn = 2
     with pytest.raises(ValidationError, match="extra"):
         Step.model_validate({"turn": 1, "role": "user", "content": "hi", "api_key": "k"})
 
@@ -92,10 +92,7 @@ def test_a_dialogs_instructions_are_those_of_its_user_turns():
 
 def test_a_problem_names_the_instruction_it_lacks():
     with pytest.raises(KeyError, match="function/1 has no instruction 'docs'"):
-        Problem.instruction(
-            Problem.model_construct(problem_id="function/1", instructions=()),  # type: ignore[arg-type]
-            "docs",
-        )
+        Problem.instruction(Problem.model_construct(problem_id="function/1", instructions=()), "docs")
 
 
 EVERY_ERROR = [

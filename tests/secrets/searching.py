@@ -86,5 +86,5 @@ class Watch:
                     (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"),
                     (folder / "environ").read_bytes(),
                 )
-            except OSError:
+            except OSError:  # it has ended meanwhile
                 continue

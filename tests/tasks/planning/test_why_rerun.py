@@ -11,7 +11,7 @@ from schemas.content_id import canonical_json
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import UsageError
 from schemas.run import Limits, ModelIdentity, Provider, RunRecord, RunSpec, Sampling
-from schemas.work import Difference
+from schemas.work import Difference, Layer
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves
@@ -90,9 +90,9 @@ def test_an_ingredient_of_the_spec_is_named_alone_with_what_it_makes_anew(field:
 @pytest.mark.parametrize(
     ("field", "layer"), [("environment", "tests"), ("metrics.forgetting", "scores"), ("parley_version", "nothing")]
 )
-def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(field: str, layer: str) -> None:
+def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(field: str, layer: Layer) -> None:
     found = differences(SPEC, SPEC, (OUTSIDE, OUTSIDE | {field: "another"}))
-    assert found == (Difference(field=field, before=OUTSIDE[field], after="another", reruns=layer),)  # type: ignore[arg-type]
+    assert found == (Difference(field=field, before=OUTSIDE[field], after="another", reruns=layer),)
 
 
 def test_fewer_samples_or_no_judge_make_only_scores_anew() -> None:

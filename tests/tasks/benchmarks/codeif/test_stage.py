@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.errors import SourceUnreadable
-from schemas.rows import from_arrow, to_arrow
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.stage import stage
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, sample, write_rows
+from tests.tasks.benchmarks.corrupted_rows import check_staged_and_quarantined_rows_are_the_input_rows, corruptions
 
 NAME = "L_1_part_1.jsonl"
 SAMPLE_LINES = (Path(str(BENCHMARK.sample)) / NAME).read_bytes().splitlines()
@@ -200,54 +199,14 @@ def test_a_source_of_which_nothing_can_be_read_is_one_clear_error(make: Any, tol
     assert str(tmp_path) in str(caught.value)
 
 
-corruptions = st.one_of(
-    st.just("keep"),
-    st.just("repeat"),
-    st.just("blank"),
-    st.tuples(st.just("cut"), st.floats(0, 1)),
-    st.tuples(st.just("flip"), st.floats(0, 1), st.integers(1, 255)),
-    st.tuples(st.just("insert"), st.floats(0, 1), st.binary(min_size=1, max_size=6).filter(lambda b: b"\n" not in b)),
-    st.tuples(st.just("drop"), st.sampled_from(["prompt", "test", "code", "task_id", "requirements", "multi-turn"])),
-)
-
-
-def corrupt(line: bytes, how: Any) -> list[bytes]:
-    match how:
-        case "repeat":
-            return [line, line]
-        case "blank":
-            return [b" \t", line]
-        case ("cut", where):
-            return [line[: int(where * len(line))]]
-        case ("flip", where, by):
-            at = int(where * (len(line) - 1))
-            return [line[:at] + bytes([line[at] ^ by]) + line[at + 1 :]]
-        case ("insert", where, what):
-            at = int(where * len(line))
-            return [line[:at] + what + line[at:]]
-        case ("drop", name):
-            return [json.dumps({k: v for k, v in json.loads(line).items() if k != name}).encode()]
-        case _:
-            return [line]
+DROPPED = ("prompt", "test", "code", "task_id", "requirements", "multi-turn")
 
 
 @settings(max_examples=150)
-@given(st.lists(corruptions, min_size=len(SAMPLE_LINES), max_size=len(SAMPLE_LINES)))
+@given(corruptions(len(SAMPLE_LINES), DROPPED))
 def test_staged_and_quarantined_rows_are_the_input_rows(tmp_path_factory: pytest.TempPathFactory, how: list[Any]) -> None:
-    content = b"\n".join(made for line, one in zip(SAMPLE_LINES, how, strict=True) for made in corrupt(line, one))
     path = tmp_path_factory.mktemp("rows") / NAME
-    path.write_bytes(content)
-    rows = [line for line in content.split(b"\n") if line.strip(b" \t\r")]
-    if not rows:
-        with pytest.raises(SourceUnreadable):
-            stage(path, "sample")
-        return
-    staged = stage(path, "sample")
-    assert staged.n_input == len(rows) == len(staged.problems) + len(staged.quarantined)
-    assert len(staged.dialogs) == len(staged.problems)
-    assert len({p.problem_id for p in staged.problems}) == len(staged.problems)
-    for table, models in (("problems", staged.problems), ("dialogs", staged.dialogs), ("quarantine", staged.quarantined)):
-        assert from_arrow(to_arrow(table, models), type(models[0])) == list(models) if models else True
+    check_staged_and_quarantined_rows_are_the_input_rows(stage, SAMPLE_LINES, how, path)
 
 
 def test_every_kind_of_requirement_and_turn_list_stands_in_the_sample() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from sandbox import registry
 from sandbox.function_tests import run_program
 from schemas.content_id import canonical_json
-from schemas.episode import Episode
+from schemas.dialog import Dialog
+from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, TestSuite
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
@@ -150,24 +151,36 @@ async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode
     speaker = simulator(plots) if run.simulator else None
     seats = cast(CastRequest(run.setting, run.options, of, dialog, subject(plots), speaker, Sampling(), Programs()))
     ending = await converse(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
+    return episode_of(run, dialog, f"{run.setting} {of.problem_id}", ending.steps, ending.stop_reason, ending.error)
+
+
+def episode_of(
+    run: RunSpec,
+    dialog: Dialog,
+    episode_id: str,
+    steps: tuple[Step, ...],
+    stop_reason: StopReason = StopReason.FINISHED,
+    error: str | None = None,
+) -> Episode:
+    """The run's first and only attempt at a dialog."""
     return Episode(
-        episode_id=f"{run.setting} {of.problem_id}",
+        episode_id=episode_id,
         run_id=run.run_id,
         benchmark=run.benchmark,
         model=run.subject.label,
         setting=run.setting,
-        dataset_version=run.dataset_version,
-        problem_id=of.problem_id,
+        dataset_version=dialog.dataset_version,
+        problem_id=dialog.problem_id,
         dialog_id=dialog.dialog_id,
         row_digest=dialog.row_digest,
         sample=0,
         seed=0,
         attempt=1,
-        stop_reason=ending.stop_reason,
-        error=ending.error,
+        stop_reason=stop_reason,
+        error=error,
         started_at=FINISHED_AT,
         finished_at=FINISHED_AT,
-        steps=ending.steps,
+        steps=steps,
     )
 
 

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sandbox.runners.programs import UnittestProgram
 from sandbox.runners.unittest_tests import case_classes, chosen_cases
 from schemas.dialog import Role
-from schemas.errors import SourceUnreadable
-from schemas.rows import from_arrow, to_arrow
 from tasks.benchmarks.convcode.stage import stage
 from tests.tasks.benchmarks.convcode.raw_rows import SAMPLE, TEST, raw_row, sample, write_parquet, write_rows
+from tests.tasks.benchmarks.corrupted_rows import check_staged_and_quarantined_rows_are_the_input_rows, corruptions
 
 NAME = "BigCodeBench.jsonl"
 SAMPLE_LINES = next(SAMPLE.glob("*.jsonl")).read_bytes().splitlines()
@@ -114,48 +112,14 @@ def test_a_torn_gzip_keeps_the_rows_before_the_tear(tmp_path: Path) -> None:
     assert staged.n_input == len(staged.problems) + 1
 
 
-corruptions = st.one_of(
-    st.just("keep"),
-    st.just("repeat"),
-    st.tuples(st.just("cut"), st.floats(0, 1)),
-    st.tuples(st.just("flip"), st.floats(0, 1), st.integers(1, 255)),
-    st.tuples(
-        st.just("drop"), st.sampled_from(["task_id", "instruct_prompt", "code_prompt", "canonical_solution", "test", "libs"])
-    ),
-)
-
-
-def corrupt(line: bytes, how: Any) -> list[bytes]:
-    match how:
-        case "repeat":
-            return [line, line]
-        case ("cut", where):
-            return [line[: int(where * len(line))]]
-        case ("flip", where, by):
-            at = int(where * (len(line) - 1))
-            return [line[:at] + bytes([line[at] ^ by]) + line[at + 1 :]]
-        case ("drop", name):
-            return [json.dumps({k: v for k, v in json.loads(line).items() if k != name}).encode()]
-        case _:
-            return [line]
+DROPPED = ("task_id", "instruct_prompt", "code_prompt", "canonical_solution", "test", "libs")
 
 
 @settings(max_examples=60)
-@given(st.lists(corruptions, min_size=len(SAMPLE_LINES), max_size=len(SAMPLE_LINES)))
+@given(corruptions(len(SAMPLE_LINES), DROPPED))
 def test_staged_and_quarantined_rows_are_the_input_rows(tmp_path_factory: pytest.TempPathFactory, how: list[Any]) -> None:
-    content = b"\n".join(made for line, one in zip(SAMPLE_LINES, how, strict=True) for made in corrupt(line, one))
     path = tmp_path_factory.mktemp("rows") / NAME
-    path.write_bytes(content)
-    rows = [line for line in content.split(b"\n") if line.strip(b" \t\r")]
-    if not rows:
-        with pytest.raises(SourceUnreadable):
-            stage(path, "sample")
-        return
-    staged = stage(path, "sample")
-    assert staged.n_input == len(rows) == len(staged.problems) + len(staged.quarantined)
-    assert len({p.problem_id for p in staged.problems}) == len(staged.problems) == len(staged.dialogs)
-    for table, models in (("problems", staged.problems), ("dialogs", staged.dialogs), ("quarantine", staged.quarantined)):
-        assert from_arrow(to_arrow(table, models), type(models[0])) == list(models) if models else True
+    check_staged_and_quarantined_rows_are_the_input_rows(stage, SAMPLE_LINES, how, path)
 
 
 def test_the_sample_holds_what_the_nine_settings_need() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from flows.exporting import export_recording
 from schemas.dialog import Dialog, Role
-from schemas.episode import Episode, Step, StopReason
+from schemas.episode import Episode, Step
 from schemas.run import RunEpisode, RunRecord, Sampling
 from tasks.benchmarks.convcode.logs import static_dialogs
 from tasks.dialogue.chat_subject import ChatSubject
@@ -15,7 +15,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from tests.tasks.benchmarks.convcode.live_runs import FINISHED_AT, record, spec, subject
+from tests.tasks.benchmarks.convcode.live_runs import episode_of, record, spec, subject
 from tests.tasks.benchmarks.convcode.logged import PROBLEMS, write_logs
 
 RUN = spec("live[none]").model_copy(update={"setting": "static[f_c,f_e*,f_v*]"})
@@ -28,26 +28,8 @@ def answer_to(dialog: Dialog) -> str:
 
 def episode(dialog: Dialog) -> Episode:
     """The dialog, answered."""
-    message = dialog.turns[0].content or ""
-    return Episode(
-        **KEYS,
-        episode_id=dialog.row_digest,
-        setting=RUN.setting,
-        dataset_version=dialog.dataset_version,
-        problem_id=dialog.problem_id,
-        dialog_id=dialog.dialog_id,
-        row_digest=dialog.row_digest,
-        sample=0,
-        seed=0,
-        attempt=1,
-        stop_reason=StopReason.FINISHED,
-        started_at=FINISHED_AT,
-        finished_at=FINISHED_AT,
-        steps=(
-            Step(turn=1, role=Role.USER, content=message),
-            Step(turn=1, role=Role.ASSISTANT, content=answer_to(dialog)),
-        ),
-    )
+    asking = Step(turn=1, role=Role.USER, content=dialog.turns[0].content or "")
+    return episode_of(RUN, dialog, dialog.row_digest, (asking, Step(turn=1, role=Role.ASSISTANT, content=answer_to(dialog))))
 
 
 def asked(dialog: Dialog, recording: Recording) -> str:
