@@ -17,7 +17,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def build(
-    what: Annotated[str, typer.Argument(metavar="BENCHMARK-WHAT", help="For example convcode-logs.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="BENCHMARK-WHAT", help="A wrong name lists all that there are."),
+    ],
     run: Annotated[list[str] | None, typer.Option(help="A run's id, or its beginning; may be repeated.")] = None,
     model: Annotated[str | None, typer.Option(help="A model: its latest finished run of each setting.")] = None,
     out: Annotated[Path, typer.Option(help="The folder to make.")] = Path("logs"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from schemas.errors import UsageError
+from tasks.benchmarks.registry import names
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -20,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help="For example codeif.")],
+    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
     data: Annotated[Path, typer.Option(help="File or folder of raw data, as upstream publishes it.")],
     dataset_version: Annotated[str | None, typer.Option(help="Which version of the data it is.")] = None,
     json_output: Json = False,
@@ -42,7 +43,7 @@ def stage(
 
 
 def import_recording(
-    benchmark: Annotated[str, typer.Argument(help="For example codeif.")],
+    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of others' published runs.")],
     model: Annotated[str, typer.Option(help="The model's name in that folder.")],
     out: Annotated[Path, typer.Option(help="The recording to write: JSONL, or gzip by the name's ending .gz.")],
@@ -70,7 +71,7 @@ def export(
         str,
         typer.Argument(
             help="`recording`: a run's answers, to be run again as `--model recorded:FILE`. Or a benchmark's table of published"
-            " results, for example `convcode-curves`."
+            " results: its name, `-`, and what is exported. A wrong name lists them all."
         ),
     ],
     out: Annotated[

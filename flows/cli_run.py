@@ -13,6 +13,7 @@ from flows.progress import board_for_terminal
 from flows.work_text import work_fields
 from sandbox.registry import default_name
 from schemas.display import plain_line
+from tasks.benchmarks.registry import FIRST, names
 from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home, find_home
@@ -30,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    benchmark: Annotated[str | None, typer.Argument(help="codeif, which is shown where none is named, or convcode.")] = None,
+    benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
     json_output: Json = False,
 ) -> None:
     """Run the nightly flow on a bundled sample: a small real model between two controls. Takes minutes, needs no network."""
@@ -40,7 +41,9 @@ def demo(
 
 
 def run(
-    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK[.SETTING]", help="For example codeif.static.")],
+    benchmark: Annotated[
+        str, typer.Argument(metavar="BENCHMARK[.SETTING]", help=f"For example {FIRST}; all: `parley list benchmarks`.")
+    ],
     model: Annotated[str, typer.Option(help=f"The model under test: {MODEL_HELP}")],
     simulator: Annotated[str | None, typer.Option(help="Model that plays the user, where a setting needs one.")] = None,
     simulator_key_env: Annotated[

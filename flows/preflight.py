@@ -34,7 +34,7 @@ def preflight(plan: RunPlan) -> None:
     sandbox = sandboxes.load(plan.spec.sandbox)
     sandbox.check()
     if owed := plan.owed():
-        if sandbox.has_host_packages:
+        if getattr(sandbox, "has_host_packages", False):
             asked_problems = dict.fromkeys(wanted.dialog.problem_id for wanted in owed)
             require_packages(plan.benchmark, (plan.problems[problem_id] for problem_id in asked_problems))
         for identity, endpoint in asked.items():

@@ -61,7 +61,7 @@ class Sandbox(Protocol):
     isolated: bool
     """False only for the backend that must be asked for by `--sandbox none`."""
     has_host_packages: bool
-    """Whether programs see the packages that are installed beside Parley, rather than those of an image."""
+    """Whether programs see the packages that are installed beside Parley, rather than those of an image. No, if unsaid."""
 
     def check(self) -> None:
         """Raise `SandboxUnavailable`, with what to install or to type, unless a trivial program runs."""

@@ -1,7 +1,8 @@
 """Marts: tables of results, each the SELECT of one SQL file, kept up to date run by run.
 
 A mart's SELECT has `run_id` among its columns and reads only the runs of the temporary table `changed_runs(run_id)`. Which
-attempt at each of their episodes counts stands in `changed_attempts`: the view `turns` would look at all episodes for it.
+attempt at each of their episodes counts stands in `changed_attempts` and `changed_episodes`: the views `turns` and `episodes`
+would look at all episodes for it.
 """
 
 import re
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
 SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs")
 """Marts of all benchmarks, in an order in which each finds those it reads."""
 
-_CHANGED_ATTEMPTS = (
+_CHANGED = (
     "create or replace temporary view changed_episode_rows as select * from episode_rows where episode_id in"
     " (select episode_id from run_episodes where run_id in (select run_id from changed_runs))",
     "create or replace temporary table changed_attempts as select contained.run_id, chosen.* from run_episodes as contained"
     " inner join changed_runs on contained.run_id = changed_runs.run_id"
     " inner join chosen_among('changed_episode_rows') as chosen on contained.episode_id = chosen.episode_id",
+    "create or replace temporary view changed_episodes as select chosen.run_id, played.* exclude (run_id)"
+    " from changed_attempts as chosen inner join changed_episode_rows as played on chosen.episode_id = played.episode_id"
+    " and chosen.paid_by_run_id = played.run_id and chosen.part = played.part and chosen.attempt = played.attempt",
 )
-"""(run_id, episode_id, paid_by_run_id, part, attempt): one row for each changed run and episode that it contains."""
+"""One row for each changed run and episode that it contains: `changed_attempts` says which attempt counts (run_id, episode_id,
+paid_by_run_id, part, attempt), `changed_episodes` has that attempt's columns."""
 
 SCORES_AT_ONCE = 500_000
 """Rows of `score_rows` from which marts are made in one statement."""
@@ -144,7 +149,7 @@ def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[s
 
 def _set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
     set_runs(connection, "changed_runs", run_ids)
-    for statement in _CHANGED_ATTEMPTS:
+    for statement in _CHANGED:
         connection.execute(statement)
 
 

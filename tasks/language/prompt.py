@@ -1,6 +1,8 @@
 """Prompts: one Markdown file each, with named placeholders `{name}`, filled strictly."""
 
 import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -34,6 +36,25 @@ def prompt_text(source: Traversable) -> str:
 def load_prompt(package: str, name: str) -> str:
     """Text of `prompts/<name>.md` in a package, for example `load_prompt("tasks.judging", "quality")`."""
     return prompt_text(files(package).joinpath("prompts", f"{name}.md"))
+
+
+class PromptTexts(Mapping[str, str]):
+    """A package's prompts by name, each read when it is first asked for."""
+
+    def __init__(self, package: str, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._text = cache(lambda name: load_prompt(package, name))
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._text(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def placeholders(text: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class BenchmarkRequest(Frozen):
     """A setting of a benchmark on one version of its data."""
 
     name: str
-    """`codeif.static`; where a benchmark has one setting, its name alone will do."""
+    """A benchmark, `.` and a setting of it; where it has one setting, its name alone will do."""
     data: str | None = None
     """File or folder of raw data; without it what was staged before, or the bundled sample."""
     dataset_version: str | None = None

@@ -58,8 +58,12 @@ class TestCases(unittest.TestCase):
 
 
 def tests_of(task: int) -> str:
-    """The task's module of five tests; UNSOLVED passes the first and the fourth."""
-    return _TEST.format(n=2 * task + 1)
+    """The task's module of five tests; UNSOLVED passes the first and the fourth. No task is more work than another."""
+    return _TEST.format(n=_divisor(task))
+
+
+def _divisor(task: int) -> int:
+    return 2 * (task % 50) + 1
 
 
 def unsolved(answer: object, *, pandas: bool = False) -> str:
@@ -91,7 +95,7 @@ def _name(task: int) -> str:
 
 def _task(task: int) -> dict[str, Any]:
     start = f"{STDLIB}def task_func(values):\n"
-    text = ASK.format(n=2 * task + 1)
+    text = ASK.format(n=_divisor(task))
     return {
         "task_id": _name(task),
         "complete_prompt": f'{start}    """{text}"""\n',

@@ -1,42 +1,17 @@
 """Who sits where: a scripted user and a chat subject (CodeIF-Bench section 3.1, static conversation)."""
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.contract import Cast, CastRequest
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.language.prompt import fill, load_prompt
+from tasks.language.prompt import PromptTexts, fill
 
 STATIC = "static"
 HISTORY = "history"
 PROMPT_NAMES = ("base", "follow_up")
-
-
-class _PromptTexts(Mapping[str, str]):
-    """The prompt texts by name, read when first asked for."""
-
-    def __getitem__(self, name: str) -> str:
-        if name not in PROMPT_NAMES:
-            raise KeyError(name)
-        return _prompt(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PROMPT_NAMES)
-
-    def __len__(self) -> int:
-        return len(PROMPT_NAMES)
-
-
-PROMPTS: Mapping[str, str] = _PromptTexts()
-
-
-@cache
-def _prompt(name: str) -> str:
-    return load_prompt("tasks.benchmarks.codeif", name)
+PROMPTS = PromptTexts("tasks.benchmarks.codeif", PROMPT_NAMES)
 
 
 def cast(request: CastRequest) -> Cast:

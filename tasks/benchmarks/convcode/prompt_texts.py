@@ -1,9 +1,6 @@
 """The benchmark's prompts by name."""
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-
-from tasks.language.prompt import load_prompt
+from tasks.language.prompt import PromptTexts
 
 PROMPT_NAMES = (
     "initial",
@@ -19,26 +16,4 @@ PROMPT_NAMES = (
     "fields",
     "reminder",
 )
-
-
-class _PromptTexts(Mapping[str, str]):
-    """The prompt texts, each read when it is first asked for."""
-
-    def __getitem__(self, name: str) -> str:
-        if name not in PROMPT_NAMES:
-            raise KeyError(name)
-        return _prompt(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PROMPT_NAMES)
-
-    def __len__(self) -> int:
-        return len(PROMPT_NAMES)
-
-
-PROMPTS: Mapping[str, str] = _PromptTexts()
-
-
-@cache
-def _prompt(name: str) -> str:
-    return load_prompt("tasks.benchmarks.convcode", name)
+PROMPTS = PromptTexts("tasks.benchmarks.convcode", PROMPT_NAMES)

@@ -22,7 +22,7 @@ slots(instruction_id, strategy_slot) as (
 ),
 episode_levels as (
     select episodes.run_id, episodes.episode_id, problems.level
-    from episodes
+    from changed_episodes as episodes
     inner join changed
         on episodes.run_id = changed.run_id
     inner join problems

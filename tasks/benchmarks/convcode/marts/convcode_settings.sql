@@ -153,7 +153,7 @@ feedback_in_all as (
 ),
 one_dialog as (
     select episodes.run_id, max(episodes.row_digest) as row_digest
-    from episodes
+    from changed_episodes as episodes
     inner join changed
         on episodes.run_id = changed.run_id
     group by episodes.run_id
