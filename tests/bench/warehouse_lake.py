@@ -295,6 +295,8 @@ def _is_many(value: object) -> bool:
 
 
 def _column(value: Any, n: int, kind: pa.DataType | None) -> pa.Array:
+    if value is None and kind is not None and pa.types.is_struct(kind):
+        return pa.array([None] * n, kind)  # `repeat` would make nulls of fields that may hold none
     if not _is_many(value):
         return pa.repeat(pa.scalar(value, kind), n)
     found = value if isinstance(value, pa.Array) else pa.array(value, kind)
