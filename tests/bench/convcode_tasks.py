@@ -11,7 +11,7 @@ SETTING = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedbac
 STDLIB = "from collections import Counter\nfrom itertools import accumulate\nimport statistics\n"
 PANDAS = "import numpy as np\nimport pandas as pd\n"
 ASK = (
-    "Of a list of whole numbers, take those that {n} divides, and give their running totals in the order of the list, the most"
+    "Task {task}: of a list of whole numbers, take those that {n} divides, and give their running totals in the order of the list, the most"
     " frequent of them and its count, the median of the list, and the number of those left out. A list that is empty gives None."
 )
 UNSOLVED = '''def task_func(values):
@@ -95,7 +95,7 @@ def _name(task: int) -> str:
 
 def _task(task: int) -> dict[str, Any]:
     start = f"{STDLIB}def task_func(values):\n"
-    text = ASK.format(n=_divisor(task))
+    text = ASK.format(task=task, n=_divisor(task))
     return {
         "task_id": _name(task),
         "complete_prompt": f'{start}    """{text}"""\n',
