@@ -1,10 +1,14 @@
 """What a run would do and cost, said before anything is started."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from schemas.dialog import HistoryPolicy, Role
+from schemas.display import plain_line
+from schemas.run import Provider
+from tasks.language.endpoint_key import key_variable
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
@@ -46,6 +50,8 @@ class Estimate:
     at_most: bool
     """Dialogues may end before their last round: calls, tokens and cost are upper bounds then."""
     usd: float | None
+    keys_not_set: tuple[tuple[str, str], ...]
+    """(variable, model) of each key that what is owed needs and the environment lacks."""
 
 
 def estimate(plan: RunPlan) -> Estimate:
@@ -73,7 +79,18 @@ def estimate(plan: RunPlan) -> Estimate:
         simulator_output_tokens=simulator.output_tokens,
         at_most=not plan.benchmark.fixed_rounds,
         usd=sum(known) if len(known) == len(costs) else None,
+        keys_not_set=_keys_not_set(plan) if owed else (),
     )
+
+
+def _keys_not_set(plan: RunPlan) -> tuple[tuple[str, str], ...]:
+    models = ((plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator))
+    needed = {
+        (key_variable(endpoint), identity.label): None
+        for identity, endpoint in models
+        if identity is not None and endpoint is not None and identity.provider is Provider.OPENAI
+    }
+    return tuple((name, model) for name, model in needed if name is not None and not os.environ.get(name, "").strip())
 
 
 def _usd(asked: ModelRequest, calls: Calls) -> float | None:
@@ -161,6 +178,11 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], *, json_outp
         f"{_exactness(estimates)} Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
         " tokens an answer (or max_tokens, if less)."
     )
+    models_of: dict[str, dict[str, None]] = {}
+    for variable, model in (pair for one in estimates for pair in one.keys_not_set):
+        models_of.setdefault(variable, {})[plain_line(model)] = None
+    if models_of:
+        print("not set: " + "; ".join(f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()))
 
 
 def _in_all(estimates: Sequence[Estimate]) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from schemas.display import plain_difference
 from schemas.run import RunRecord, RunSpec
 from schemas.work import Difference
 from tasks.planning.plan import find_run
@@ -11,6 +12,8 @@ from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
 _COLUMNS = ("field", "before", "after", "makes anew")
+_SHOWN = 500
+"""Characters of a value: around the difference where it is longer; `--json` has all of it."""
 
 
 def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bool = False) -> None:
@@ -50,5 +53,5 @@ def _print(said: str, found: Sequence[Difference]) -> None:
     from flows.result_table import print_rows
 
     print(f"{said}:")
-    print_rows("", _COLUMNS, [(d.field, d.before, d.after, d.reruns) for d in found])
+    print_rows("", _COLUMNS, [(d.field, *plain_difference(d.before, d.after, _SHOWN), d.reruns) for d in found])
     print("A layer that is made anew takes those after it along: dialogues, tests, judgements, scores.")

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from schemas.display import markdown_cell, plain_line
+from schemas.display import markdown_cell, plain_difference, plain_line
 from schemas.work import Difference, RunWork
 
 REASONS_NAMED = 4
 _SHOWN = 60
+"""Characters of a field's name and of a value."""
+_CELL = 1000
+"""Characters of a cell: enough for the reasons that are named."""
 
 
 def work_lines(work: RunWork) -> Iterator[str]:
@@ -26,7 +29,7 @@ def work_markdown(works: Sequence[RunWork]) -> str:
     columns = ("run", "episodes", "paid", "programs run", "verdicts taken over", "why")
     rows = [(w.title, _episodes(w), _paid(w), str(w.programs_run), str(w.programs_reused), reason(w)) for w in works]
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(markdown_cell(cell, _CELL) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
 
 
@@ -84,5 +87,5 @@ def reason(work: RunWork) -> str:
 
 def difference_text(difference: Difference) -> str:
     """One difference in one line."""
-    before, after = (plain_line(text, _SHOWN) for text in (difference.before, difference.after))
+    before, after = plain_difference(difference.before, difference.after, _SHOWN)
     return f"{plain_line(difference.field, _SHOWN)}: {before!r} -> {after!r}"

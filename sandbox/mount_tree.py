@@ -56,7 +56,7 @@ def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     texts = {
         "passwd": f"root:x:0:0::/:/bin/sh\nsandbox:x:{uid}:{uid}::/tmp:/bin/sh\n",
         "group": f"root:x:0:\nsandbox:x:{uid}:\n",
-        "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+        "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     }
     arguments = ["--perms", "0755", "--dir", "/etc"]
     descriptors: list[int] = []

@@ -14,6 +14,17 @@ def plain_line(text: str, width: int = 200) -> str:
     return clean if len(clean) <= width else clean[: width - 1] + "…"
 
 
+def plain_difference(before: str, after: str, width: int = 60) -> tuple[str, str]:
+    """Both as one plain line, at most `width` long; what is longer is cut around the first difference."""
+    one, other = (plain_line(text, len(text)) for text in (before, after))
+    spare = max(len(one), len(other)) - width
+    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = min(spare + 1, alike - width // 3)
+    if start > 1:
+        one, other = "…" + one[start:], "…" + other[start:]
+    return plain_line(one, width), plain_line(other, width)
+
+
 def plain_text(text: str) -> str:
     """Several lines without control characters other than newline and tab."""
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")

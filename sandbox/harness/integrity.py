@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 _MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
 _MAY_NOT_BE_SHADOWED = ("isinstance", "issubclass", "callable", "hasattr", "getattr", "AssertionError")
-_JUDGING = ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon", "unittest", "doctest")
-"""Modules that judge style or hold assertions. The candidate gets copies of its own where its tests use them."""
+_JUDGING = (
+    ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon"),
+    ("unittest", "doctest"),
+)
+"""Modules that judge style, and those that hold assertions. The candidate gets copies of its own of a group that its tests use,
+and of no other: libraries that know two copies of `inspect` do not understand each other's signatures."""
 _CLASSES = ("unittest", "pytest", "_pytest", "pluggy")
 """Packages that are looked at with all their modules and classes."""
-_function_kind = type(lambda: None)
+_function_kind, _builtin_kind = type(lambda: None), type(len)
+_class_flags, _HEAP_TYPE = type.__dict__["__flags__"].__get__, 1 << 9
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
 _is_frozen_module = "<frozen"
 
@@ -49,7 +54,9 @@ def guard(
     """
     folders = (*(f"{folder}/" for folder in trusted), _is_frozen_module)
     modules = _imported(imports)
-    own_copies = _set_aside() if set_aside and any(name.partition(".")[0] in _JUDGING for name in modules) else {}
+    used = {name.partition(".")[0] for name in modules}
+    judging = tuple(name for group in _JUDGING if set_aside and not used.isdisjoint(group) for name in group)
+    own_copies = _set_aside(judging)
     standard = dict(builtins.__dict__)
     meta_path, path_hooks, path = list(sys.meta_path), list(sys.path_hooks), list(sys.path)
     contents = _contents(modules)
@@ -57,11 +64,12 @@ def guard(
     canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
     loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
     function_kind, get, kept = _function_kind, dict.get, []
+    assigned: set[str] = set()
 
     def restore_imports() -> None:
         """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
         for name in list(loaded):
-            if name.partition(".")[0] in _JUDGING:
+            if name.partition(".")[0] in judging:
                 kept.append(loaded.pop(name))  # kept: to tear a module down costs more than all else here
         loaded.update(own_copies)
         before_and_now: Any = ((meta_path, sys.meta_path), (path_hooks, sys.path_hooks), (path, sys.path))
@@ -95,16 +103,22 @@ def guard(
             now = holder.__dict__ if type(holder) is type(sys) else _class_dict(holder)
             for name, value in before.items():
                 found = now.get(name)
-                if found is not value and not is_harmless(holder, found, during_tests):
+                if found is not value and not is_harmless(holder, name, found, during_tests):
                     title = holder.__name__ if type(holder) is type(sys) else _class_name(holder)
                     accuse(f"replaced {title}.{name}")
 
-    def is_harmless(holder: Any, value: Any, during_tests: bool) -> bool:
+    def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
         if during_tests and mocks and type(value).__module__ == "unittest.mock":
+            return True
+        if during_tests and name in assigned and type(value) is function_kind and value.__code__.co_filename == tests:
             return True
         if "site-packages" not in (getattr(holder, "__file__", None) or "") or holder.__name__.startswith("numpy"):
             return False
         return type(value) is not function_kind or value.__code__.co_filename.startswith(folders)
+
+    def add_assigned(names: set[str]) -> None:
+        """The tests themselves assign attributes of these names: one that is a function of theirs is no finding."""
+        assigned.update(names)
 
     def add_classes(kinds: list[type]) -> None:
         """Watch these classes too (the tests' own)."""
@@ -114,7 +128,7 @@ def guard(
         """Accuses where a new class claims to equal an object that nobody has ever seen."""
         for kind in new_classes():
             equal = _class_dict(kind).get("__eq__")
-            if equal is None or type(equal) is type(object.__eq__):
+            if equal is None or type(equal) is type(object.__eq__) or _is_native_equality(equal):
                 continue
             source = equal.__code__.co_filename if type(equal) is function_kind else ""
             if not source.startswith(folders) and _claims_equality(kind):
@@ -125,6 +139,7 @@ def guard(
         "restore_imports": restore_imports,
         "verify": verify,
         "verify_modules": verify_modules,
+        "add_assigned": add_assigned,
         "add_classes": add_classes,
         "verify_equality": verify_equality,
     }
@@ -145,9 +160,9 @@ def _imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
     return found
 
 
-def _set_aside() -> dict[str, ModuleType]:
-    """Take the judging modules out of sight: the candidate loads its own."""
-    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in _JUDGING}
+def _set_aside(packages: tuple[str, ...]) -> dict[str, ModuleType]:
+    """Take them out of sight: the candidate loads its own."""
+    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
     for name in kept:
         del sys.modules[name]
     return kept
@@ -195,6 +210,15 @@ def _all_classes() -> list[type]:
                 found.append(kind)
                 unseen.append(kind)
     return found
+
+
+def _is_native_equality(equal: Any) -> bool:
+    """Whether this is pybind11's `__eq__` of some class: machine code, which an object that was not initialised would crash."""
+    kind = type(equal)
+    if _class_flags(kind) & _HEAP_TYPE or _class_name(kind) != "instancemethod":
+        return False
+    function = equal.__func__
+    return type(function) is _builtin_kind and function.__name__ == "__eq__" and type(function.__self__) is not type(sys)
 
 
 def _claims_equality(kind: type) -> bool:

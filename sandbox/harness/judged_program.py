@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from _ast import AST, AsyncFunctionDef, ClassDef, FunctionDef, Import, ImportFrom, Module, Name, PyCF_ONLY_AST, Store
+from _ast import AST, AsyncFunctionDef, Attribute, ClassDef, FunctionDef, Import, ImportFrom, Module, Name, PyCF_ONLY_AST, Store
 
 from comparison import bound, comparing, instrumented
 from integrity import guard, install_packages, verify_source
@@ -147,7 +147,8 @@ def _statement_runner(
 
     def run_statements(text: bytes, flags: int) -> None:
         for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
-            made, rebound = _made_by(statement, kinds), _stored_in(statement)
+            made, rebound = _made_by(statement, kinds), _stored_in(statement, Name, "id")
+            checks["add_assigned"](_stored_in(statement, Attribute, "attr"))
             tree = Module([instrumented(statement)], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
@@ -172,16 +173,14 @@ def _made_by(statement: AST, kinds: tuple[type[FunctionDef | AsyncFunctionDef | 
     return ()
 
 
-def _stored_in(tree: Any) -> set[str]:
-    """Names that a statement may bind anew."""
-    if isinstance(tree, Name):
-        return {tree.id} if isinstance(tree.ctx, Store) else set()
-    found: set[str] = set()
+def _stored_in(tree: Any, kind: Any, name: str) -> set[str]:
+    """Names, or names of attributes, that a statement may bind anew."""
+    found: set[str] = {getattr(tree, name)} if isinstance(tree, kind) and isinstance(tree.ctx, Store) else set()
     for field in tree._fields:
         child = getattr(tree, field, None)
         for item in child if isinstance(child, list) else (child,):
             if isinstance(item, AST):
-                found |= _stored_in(item)
+                found |= _stored_in(item, kind, name)
     return found
 
 

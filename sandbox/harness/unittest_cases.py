@@ -8,6 +8,9 @@ from __future__ import annotations
 import builtins
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+_EXPECTS_FAILURE = "__unittest_expecting_failure__"
+_IS_COROUTINE = 0x80
+_KEPT = "ended by an exception that unittest keeps for itself"
 __unittest = True  # unittest leaves frames of this file out of its tracebacks
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
@@ -66,25 +69,42 @@ def _attempt(step: Callable[[], object] | None) -> bytes | None:
 def _run(case_class: type, method: str) -> bytes | None:
     import unittest
 
-    case, result, passed = case_class(method), unittest.TestResult(), []
+    case, result, passed, ended = case_class(method), unittest.TestResult(), [], []
     result.addSuccess = passed.append  # pyright: ignore[reportAttributeAccessIssue]  (unittest gives the test by position)
     silent = unittest.case._ShouldStop  # pyright: ignore[reportAttributeAccessIssue]  (no stub has it: it is private)
-    setattr(case, method, _returning(getattr(case, method), silent))
+    setattr(case, method, _returning(getattr(case, method), silent, ended))
     case.run(result)
     wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
-    if not wrong and (passed == [case] or result.expectedFailures) and not result.unexpectedSuccesses:
+    has_passed = (passed == [case] and ended) or result.expectedFailures
+    if not wrong and has_passed and not result.unexpectedSuccesses:
         return None
     said = "\n".join(wrong) or ("passed, and was expected to fail" if result.unexpectedSuccesses else "did not run to its end")
     return said.encode("utf-8", "backslashreplace")
 
 
-def _returning(method: Callable[[], Any], silent: type[BaseException]) -> Callable[[], Any]:
-    """The method, whose end by the one exception that unittest takes for success is a failure."""
+def _returning(method: Any, silent: type[BaseException], ended: list[bool]) -> Callable[[], Any]:
+    """The method, whose end by the one exception that unittest takes for success is a failure.
+
+    It notes that it came to its end, which a coroutine that nobody awaited does not.
+    """
 
     def run() -> Any:
         try:
-            return method()
+            found = method()
         except silent:
-            raise AssertionError("ended by an exception that unittest keeps for itself") from None
+            raise AssertionError(_KEPT) from None
+        ended.append(True)
+        return found
 
-    return run
+    async def run_async() -> Any:
+        try:
+            found = await method()
+        except silent:
+            raise AssertionError(_KEPT) from None
+        ended.append(True)
+        return found
+
+    code = getattr(method, "__code__", None)
+    made = run_async if code is not None and code.co_flags & _IS_COROUTINE else run
+    setattr(made, _EXPECTS_FAILURE, getattr(method, _EXPECTS_FAILURE, False))
+    return made

@@ -1,7 +1,8 @@
 """Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory, in /proc.
 
 An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. What Python's
-own library does (namedtuple asks for its caller's frame, say) is no finding, unless it hands a frame on to the candidate.
+own library does (namedtuple asks for its caller's frame, say) is no finding, unless it hands a frame on to the candidate; nor is
+what a library of others asks for itself (pandas, to warn, looks for its caller).
 
 There is no class here, and all that is used is bound when the hook is made: classes could be found among object's subclasses,
 and modules can be patched.
@@ -128,6 +129,13 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
             frame = frame.f_back
         return frame is not None and is_candidate(frame)
 
+    def asks_for_itself(frame: FrameType | None, symbol: str = "") -> bool:
+        """Whether a library of others has Python's own do this: its code names what it calls. Not if it was handed that."""
+        called = symbol
+        while frame is not None and own_name(frame) is not None:
+            called, frame = symbol or frame.f_code.co_name, frame.f_back
+        return frame is not None and not is_candidate(frame) and called in frame.f_code.co_names
+
     def own_name(frame: FrameType | None) -> str | None:
         """The name of a file of Python's own library below its folder; None for any other."""
         name = "" if frame is None else frame.f_code.co_filename
@@ -137,8 +145,9 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
     def always(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         return _ALWAYS[event] if is_candidate(frame) or stands_behind_ctypes(frame) else None
 
-    def stands_behind_ctypes(frame: FrameType | None) -> bool:
-        return (own_name(frame) or "").startswith("ctypes/") and stands_behind(frame, set())
+    def stands_behind_ctypes(frame: FrameType | None, symbol: str = "") -> bool:
+        by_ctypes = (own_name(frame) or "").startswith("ctypes/")
+        return by_ctypes and not asks_for_itself(frame, symbol) and stands_behind(frame, set())
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if is_candidate(frame):
@@ -147,7 +156,7 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         if name is None or frame is None:
             return None
         givers = _FRAMES_STAY.get(name)
-        if givers is not None and frame.f_code.co_name not in givers:
+        if (givers is not None and frame.f_code.co_name not in givers) or asks_for_itself(frame):
             return None
         return "looks into frames" if stands_behind(frame, _FRAME_READERS) else None
 
@@ -214,7 +223,7 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         inner = str(arguments[1]).startswith(_C_NAMES)
-        behind = is_candidate(frame) or stands_behind_ctypes(frame)
+        behind = is_candidate(frame) or stands_behind_ctypes(frame, str(arguments[1]))
         return "reaches into the interpreter" if inner and behind else None
 
     checks = {

@@ -248,7 +248,8 @@ class Benchmark:
         options = {o.name: o for o in self.setting(setting).options}
         for name, value in given.items():
             if name not in options:
-                raise UnknownName(f"option of {self.name}.{setting}", name, options)
+                none = "" if options else "This setting has no options"
+                raise UnknownName(f"option of {self.name}.{setting}", name, options, none)
             if value not in options[name].values:
                 raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].values)}")
         chosen = {name: given.get(name, option.default) for name, option in options.items()}

@@ -224,7 +224,8 @@ class OpenAIModel:
         after = "" if tries <= 1 else f" ({tries} tries)"
         remedy = fault.remedy or "Is the server running and reachable, and the address right?"
         if fault.status in (401, 403):
-            remedy += f": check the variable {self._key_variable}" if self._key_variable else ": name its variable with --key-env"
+            unnamed = "name its variable with --key-env (`key_env` in a configuration file)"
+            remedy += f": check the variable {self._key_variable}" if self._key_variable else f": {unnamed}"
         return ModelUnavailable(
             f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}",
             permanent=fault.kind == "permanent",

@@ -11,8 +11,8 @@ SETTING = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedbac
 STDLIB = "from collections import Counter\nfrom itertools import accumulate\nimport statistics\n"
 PANDAS = "import numpy as np\nimport pandas as pd\n"
 ASK = (
-    "Task {task}: of a list of whole numbers, take those that {n} divides, and give their running totals in the order of the list, the most"
-    " frequent of them and its count, the median of the list, and the number of those left out. A list that is empty gives None."
+    "Task {task}: of a list of whole numbers, take those that {n} divides, and give their running totals in the list's order, the"
+    " most frequent of them and its count, the median of the list, and the number of those left out. An empty list gives None."
 )
 UNSOLVED = '''def task_func(values):
     """Totals, most frequent, median, left out: answer {answer}."""

@@ -28,7 +28,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ((*GOLD, "--sandbox", "docker2"), 2, ["'docker2'", "bubblewrap"]),
         ((*GOLD, "--resume", "abc"), 2, ["no run 'abc'"]),
         ((*SAMPLE, "--model", "recorded:nothing.jsonl"), 2, ["nothing.jsonl"]),
-        ((*SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1", "--key-env", "NO_SUCH_KEY"), 2, ["NO_SUCH_KEY"]),
+        ((*SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1", "--key-env", "NO_SUCH_KEY"), 2, ["NO_SUCH_KEY", "`key_env`"]),
         (("nightly", "--config", "missing.yaml"), 2, ["missing.yaml", "does not exist"]),
         (("sql", "SELECT 1"), 2, ["warehouse", "parley run"]),
         (("show", "abc"), 2, ["no episode 'abc'", "parley list episodes"]),

@@ -78,6 +78,9 @@ def f():
     return 1 if pstats.Stats(p, stream=io.StringIO()).total_calls else 0
 """,
     "numbers of ctypes": "import ctypes\ndef f(): return ctypes.c_int32(2**32 + 1).value",
+    "pandas, which warns of its caller": "import pandas as pd\ndef f(): return pd.to_datetime('31/12/2020').day - 30",
+    "classes of machine code": "from scipy.optimize._highspy import _core\ndef f(): return 1 if _core.BasisValidity else 0",
+    "its own host": "import socket\ndef f(): return int(socket.gethostbyname(socket.gethostname()) == '127.0.0.1')",
     "arrays": "import numpy as np\ndef f(): return np.array([1])",
 }
 

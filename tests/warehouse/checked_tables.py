@@ -64,7 +64,7 @@ def _dialog(name: str) -> Dialog:
 def _episode(name: str, answered: int) -> Episode:
     steps = []
     for number in range(1, answered + 1):
-        steps.append(Step(turn=number, role=Role.USER, content="Do it."))
+        steps.append(Step(turn=number, role=Role.USER, content="Do it.", served_model="simulator"))
         steps.append(
             Step(
                 turn=number,

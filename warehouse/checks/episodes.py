@@ -160,8 +160,11 @@ def _no_reason(row: Row, context: CheckContext) -> str | None:
 
 
 def _several_served(row: Row, context: CheckContext) -> str | None:
-    served = sorted({s["served_model"] for r in row["rows"] for s in r["steps"] if s["served_model"]})
-    return f"the endpoint called itself {', '.join(served[:5])}" if len(served) > 1 else None
+    served: dict[str, set[str]] = {}  # the subject's endpoint and the simulator's have each a name of their own
+    for step in (step for r in row["rows"] for step in r["steps"] if step["served_model"]):
+        served.setdefault(step["role"], set()).add(step["served_model"])
+    said = [f"the {role}'s endpoint called itself {', '.join(sorted(n)[:5])}" for role, n in served.items() if len(n) > 1]
+    return "; ".join(said) or None
 
 
 def _served_model_changed(row: Row, context: CheckContext) -> str | None:

@@ -15,6 +15,9 @@ from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due_
 from tasks.benchmarks.convcode.settings import plays, rounds, settings
 from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
 
+LIMITS = Limits(cpu_s=60.0, wall_s=240.0, memory_mb=3072, processes=512, file_mb=128, tmp_mb=512, open_files=1024)
+"""Tasks start servers, train small networks and wait: upstream gives each 240 s and 30 GB. What hangs in a loop ends sooner."""
+
 
 def gold_answer(problem: Problem, turn: int) -> str:
     """The dataset's reference program, fenced; the same in each round."""
@@ -30,7 +33,7 @@ BENCHMARK = Benchmark(
     default_dataset_version="bigcodebench",
     settings=settings(),
     metrics=METRICS,
-    limits=Limits(cpu_s=10.0, wall_s=60.0),
+    limits=LIMITS,
     packages=("numpy", "pandas"),
     preload=("unittest.mock", "numpy", "pandas"),
     stage=stage,

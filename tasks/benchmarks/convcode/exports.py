@@ -1,19 +1,29 @@
-"""Tables for plots and papers: Pass@1 by turn, and whether static runs order models as live ones do (section 4.3)."""
+"""Tables for plots and papers: the main table (tables 3 and 4), Pass@1 by turn, and whether static runs order models as live
+ones do (section 4.3)."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from schemas.errors import UsageError
+from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.run import Provider
 from tasks.benchmarks.contract import Export
 from tasks.benchmarks.convcode.log_names import spelt
-from tasks.benchmarks.convcode.settings import STATIC
+from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
+_FEEDBACK = (
+    NO_FEEDBACK.name,
+    *(FeedbackSetting(execution=execution, verbal=verbal).name for verbal in VerbalFeedback for execution in ExecutionFeedback),
+)
+"""In the order of the paper's tables 3 and 4."""
+_MAIN_METRICS = ("mrr", "n_mrr", "n_mrr_unscored", "recall", "n_recall", "n_recall_unscored")
+MAIN_COLUMNS = ("model", "dataset_version", "turns", "coverage", "isolated", "metric", *_FEEDBACK)
 PAIRED = (("mrr", "mrr"), ("mrr_upstream", "mrr"), ("recall", "recall"))
 """(metric of the static runs, metric of the live ones)."""
 CORRELATION_COLUMNS = (
@@ -36,6 +46,21 @@ class _Run:
     mrr: float | None
     mrr_upstream: float | None
     recall: float | None
+    n_mrr: int
+    n_mrr_unscored: int
+    n_recall: int
+    n_recall_unscored: int
+    isolated: bool
+
+    @property
+    def chosen(self) -> Mapping[str, str]:
+        """Its options; a setting without feedback has none."""
+        return dict(json.loads(self.options))
+
+    @property
+    def is_of_control(self) -> bool:
+        """Whether its answers are the benchmark's own, or none."""
+        return self.model.startswith(f"{Provider.CONTROL.value}:")
 
     @property
     def compared_by(self) -> tuple[str, str, int]:
@@ -66,6 +91,41 @@ def curves(home: Path, run_ids: Sequence[str]) -> Rows:
     return _query(home, "curves", run_ids)
 
 
+def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Tables 3 and 4: MRR and Recall of live runs, one row a model and metric (with its n), a column a kind of feedback.
+
+    A row is of one dataset version and one choice of options; a setting without an option stands in the rows of all its values.
+    A cell is the newest run of that model, setting and options; it is None where there is none, or nothing of it is scored.
+    Controls are left out unless run ids name them.
+
+    Raises:
+        UsageError: no run of this benchmark is published.
+    """
+    runs = [_Run(*row) for row in _query(home, "figures", run_ids)[1]]
+    live = [run for run in runs if run.part == "live" and (run_ids or not run.is_of_control)]
+    rows: list[tuple[object, ...]] = []
+    for version, model in sorted({(run.dataset_version, run.model) for run in live}):
+        ours = [run for run in live if (run.dataset_version, run.model) == (version, model)]
+        for options in _choices(ours):
+            newest: dict[str, _Run] = {}
+            for run in ours:
+                if run.chosen.items() <= options.items():
+                    newest.setdefault(run.feedback, run)
+            cells = [newest.get(feedback) for feedback in _FEEDBACK]
+            turns = int(options[TURNS]) if TURNS in options else None
+            of_row = (model, version, turns, options.get(COVERAGE), all(run.isolated for run in newest.values()))
+            rows += [(*of_row, metric, *(getattr(cell, metric, None) for cell in cells)) for metric in _MAIN_METRICS]
+    return MAIN_COLUMNS, rows
+
+
+def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
+    """Options of the rows that hold these runs: those of each run that are not part of another's."""
+    every = {run.options: run.chosen for run in runs}
+    for _, options in sorted(every.items()):
+        if not any(options.items() < others.items() for others in every.values()):
+            yield options
+
+
 def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     """Spearman's rank correlation of static and live figures over the models that have both, one row a setting and metric.
 
@@ -76,8 +136,7 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
         UsageError: no run is published whose feedback is replayed.
     """
     runs = [_Run(*row) for row in _query(home, "figures", run_ids)[1]]
-    models = [run for run in runs if not run.model.startswith(f"{Provider.CONTROL.value}:")]
-    rows = list(_correlations(models))
+    rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
         raise UsageError(f"no run of a model in a setting that is replayed is published in {home}: {', '.join(STATIC)}, and live")
     return CORRELATION_COLUMNS, rows
@@ -123,6 +182,10 @@ def _compared(place: tuple[object, ...], static: Mapping[str, _Run], live: Mappi
 
 
 EXPORTS: Mapping[str, Export] = {
+    "main-table": Export(
+        help="MRR and Recall of live runs with n, one row a model and metric, a column a kind of feedback (tables 3 and 4)",
+        rows=main_table,
+    ),
     "curves": Export(help="Pass@1 of each turn with its 95% interval, one row a run and turn, ready to be plotted", rows=curves),
     "correlation": Export(
         help="Spearman's rank correlation of static and live results over models, with n and p, one row a setting and metric",

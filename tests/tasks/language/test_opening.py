@@ -119,7 +119,7 @@ def test_a_wrong_key_names_its_variable_and_not_itself() -> None:
         check(server, key="right")
         with pytest.raises(ModelUnavailable, match=r"HTTP 401.*check the variable SOME_KEY") as caught:
             check(server, key="sk-SENTINEL")
-        with pytest.raises(ModelUnavailable, match=r"HTTP 401.*--key-env"):
+        with pytest.raises(ModelUnavailable, match=r"HTTP 401.*--key-env \(`key_env` in a configuration"):
             check(server)
     assert "SENTINEL" not in str(caught.value)
 

@@ -120,6 +120,44 @@ def test_a_dry_run_says_that_dialogues_may_end_early(tmp_path: Path, capsys: pyt
     assert json.loads(capsys.readouterr().out)["simulator_calls"] == len(ANSWERS) * (N_ROUNDS - 1)
 
 
+def test_a_dry_run_names_the_keys_that_are_not_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of models whose calls are owed: neither where no key is needed nor where nobody speaks."""
+    hosted, speaker = ModelRequest(spec="openai:m"), ModelRequest(spec="openai:s", key_env="SPEAKER_KEY")
+    local = ModelRequest(spec="openai:l@http://127.0.0.1:9/v1")
+    asked = [
+        request("live[model]", speaker).model_copy(update={"model": hosted}),
+        request("live", speaker).model_copy(update={"model": hosted}),
+        request("live[model]", hosted).model_copy(update={"model": local}),
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    monkeypatch.delenv("SPEAKER_KEY", raising=False)
+    show_dry_run(Home(tmp_path), asked, json_output=False)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "not set: OPENAI_API_KEY (key of openai:m); SPEAKER_KEY (key of openai:s)"
+    show_dry_run(Home(tmp_path), asked, json_output=True)
+    lines = [json.loads(line)["keys_not_set"] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        [["OPENAI_API_KEY", "openai:m"], ["SPEAKER_KEY", "openai:s"]], [["OPENAI_API_KEY", "openai:m"]],
+        [["OPENAI_API_KEY", "openai:m"]],
+    ]  # fmt: skip
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-parley-1")
+    monkeypatch.setenv("SPEAKER_KEY", "sk-parley-2")
+    show_dry_run(Home(tmp_path), asked, json_output=False)
+    said = capsys.readouterr().out
+    assert "not set" not in said
+    assert "sk-parley" not in said
+
+
+def test_a_dry_run_that_owes_nothing_asks_for_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = plan_run(request("live").model_copy(update={"model": ModelRequest(spec="openai:m")}), Home(tmp_path))
+    assert estimate(done).keys_not_set == (("OPENAI_API_KEY", "openai:m"),)
+    monkeypatch.setattr(done, "owed", tuple)
+    assert estimate(done).keys_not_set == ()
+
+
 def test_a_simulator_that_is_the_model_itself_has_its_key_revision_and_price() -> None:
     model = ModelRequest(
         spec="openai:m", key_env="K", revision="r", temperature=1.0, usd_per_million_input=1.0, usd_per_million_output=2.0

@@ -9,7 +9,12 @@ select
     settings.reference_model,
     settings.mrr,
     settings.mrr_upstream,
-    settings.recall
+    settings.recall,
+    settings.n_mrr,
+    settings.n_mrr_unscored,
+    settings.n_recall,
+    settings.n_recall_unscored,
+    settings.isolated
 from convcode_settings as settings
 inner join runs
     on settings.run_id = runs.run_id

@@ -53,13 +53,14 @@ class ConvCodeLake:
         options: Mapping[str, str] | None = None,
         simulator: ModelIdentity | None = None,
         finished_at: str = NOW,
+        dataset_version: str = DATASET,
     ) -> str:
         """Write a finished run of these tasks, scored; returns its id."""
         spec = RunSpec(
             benchmark="convcode",
             benchmark_version="1",
             setting=setting,
-            dataset_version=DATASET,
+            dataset_version=dataset_version,
             dataset_digest=content_id([played.dialog.row_digest for task in tasks for played in task]),
             episode_options=tuple(sorted((options or {}).items())),
             subject=subject,
@@ -78,9 +79,10 @@ class ConvCodeLake:
             scores=scores,
             quality_checks=[_check(spec)],
         )
-        dataset = {"benchmark": "convcode", "dataset_version": DATASET}
+        dataset = {"benchmark": "convcode", "dataset_version": dataset_version}
         write_part(self.home, "dialogs", [played.dialog for played in everything], spec.dataset_digest, **dataset)
-        problems = [problem(task[0].dialog.problem_id) for task in tasks]
+        staged = [problem(task[0].dialog.problem_id) for task in tasks]
+        problems = [row.model_copy(update={"dataset_version": dataset_version}) for row in staged]
         write_part(self.home, "problems", problems, spec.dataset_digest, **dataset)
         return spec.run_id
 
@@ -100,8 +102,10 @@ def _of_run(played: Played, spec: RunSpec) -> Played:
         "run_id": spec.run_id,
         "model": spec.subject.label,
         "setting": spec.setting,
+        "dataset_version": spec.dataset_version,
     }
-    return replace(played, episode=played.episode.model_copy(update=ours))
+    dialog = played.dialog.model_copy(update={"dataset_version": spec.dataset_version})
+    return replace(played, dialog=dialog, episode=played.episode.model_copy(update=ours))
 
 
 def _scored(spec: RunSpec, task: tuple[Played, ...]) -> tuple[Score, ...]:
@@ -116,7 +120,7 @@ def _record(spec: RunSpec, finished_at: str, n_episodes: int, scores: Sequence[S
         benchmark="convcode",
         model=spec.subject.label,
         setting=spec.full_setting,
-        dataset_version=DATASET,
+        dataset_version=spec.dataset_version,
         revision=spec.subject.revision,
         spec_json=canonical_json(spec),
         sandbox=spec.sandbox,

@@ -78,6 +78,13 @@ def test_options_are_offered_where_they_mean_something() -> None:
         BENCHMARK.split_options("live[f_c]", {"turns": "11"})
 
 
+def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[f_c,f_e\] 'turn'; known: turns, coverage$"):
+        BENCHMARK.split_options("live[f_c,f_e]", {"turn": "3"})
+    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[none\] 'turns'\. This setting has no options$"):
+        BENCHMARK.split_options("live[none]", {"turns": "3"})
+
+
 @pytest.mark.parametrize(
     ("setting", "turns", "rounds"), [("live[none]", None, 1), ("live[f_c]", "10", 11), ("live[f_c]", "3", 4)]
 )

@@ -88,6 +88,88 @@ def test_only_the_runs_that_are_named_are_exported(home: Path) -> None:
     assert {row["n_models"] for row in few if row["turns"] == 3} == {2}
 
 
+PAPER = [
+    *("none", "f_c", "f_c,f_e", "f_c,f_e*", "f_c,f_v", "f_c,f_e,f_v", "f_c,f_e*,f_v"),
+    *("f_c,f_v*", "f_c,f_e,f_v*", "f_c,f_e*,f_v*"),
+]
+"""The columns of the paper's tables 3 and 4."""
+SHOWN = {"coverage": "first_three_tests"}
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model `a`: none, f_c twice, f_c,f_e; other turns, coverage and data. `b`: f_c, of which nothing is scored. A control."""
+    lake = ConvCodeLake(tmp_path_factory.mktemp("main"))
+    a, again = model("a"), model("a").model_copy(update={"revision": "2"})
+    two = (live("+"), live("----", name="Sample/2"))
+    lake.run(a, "live[none]", (live("+"), live("-", name="Sample/2")))
+    lake.run(a, "live[f_c]", (live("+"),), TURNS)
+    lake.run(again, "live[f_c]", (live("-+"), live("--+", name="Sample/2")), TURNS, finished_at=LATER)
+    lake.run(a, "live[f_c,f_e]", two, TURNS | SHOWN)
+    lake.run(a, "live[f_c,f_e]", (live("----"),), TURNS | {"coverage": "upstream_first_three_methods"}, finished_at=LATER)
+    lake.run(a, EXPERT, (live("-+"),), {"turns": "1"}, SIMULATOR, finished_at=LATER)
+    lake.run(a, "live[f_c]", (live("--"),), TURNS, finished_at=LATER, dataset_version="mbpp")
+    lake.run(a, REPLAYED, (static("+---", 3),))
+    lake.run(model("b"), "live[f_c]", (live("i"),), TURNS)
+    lake.run(model("gold", Provider.CONTROL), "live[none]", (live("+"),))
+    lake.publish()
+    return lake.home
+
+
+def main_row(home: Path, *, metric: str = "mrr", of: str = "openai:a", **wanted: object) -> dict[str, Any]:
+    """Column -> value of the one row, less the settings that are empty."""
+    rows = [row for row in exported(home, "main-table") if (row["model"], row["metric"]) == (of, metric)]
+    (found,) = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    assert list(found)[-len(PAPER) :] == PAPER
+    return {name: found[name] for name in PAPER if found[name] is not None}
+
+
+def test_the_main_table_has_the_newest_run_of_each_setting_and_empty_cells(ten: Path) -> None:
+    """None: 1 and 0; f_c: 1/2 and 1/3 in the newer of two runs; f_c,f_e: 1 and 0. The others were not run."""
+    row = {"dataset_version": "sample", "turns": 3, **SHOWN}
+    assert main_row(ten, **row) == {"none": 0.5, "f_c": pytest.approx(5 / 12), "f_c,f_e": 0.5}
+    assert main_row(ten, metric="recall", **row) == {"none": 0.5, "f_c": 1, "f_c,f_e": 0.5}
+    assert main_row(ten, metric="n_mrr", **row) == {"none": 2, "f_c": 2, "f_c,f_e": 2}
+    assert main_row(ten, metric="n_recall_unscored", **row) == {"none": 0, "f_c": 0, "f_c,f_e": 0}
+
+
+def test_a_cell_of_which_nothing_is_scored_is_empty_and_says_so_in_its_n(ten: Path) -> None:
+    assert main_row(ten, of="openai:b") == main_row(ten, of="openai:b", metric="recall") == {}
+    assert main_row(ten, of="openai:b", metric="n_mrr") == {"f_c": 0}
+    assert main_row(ten, of="openai:b", metric="n_mrr_unscored") == {"f_c": 1}
+
+
+def test_other_data_and_other_options_have_rows_of_their_own(ten: Path) -> None:
+    """A setting that lacks an option stands in each row of its values."""
+    assert main_row(ten, dataset_version="mbpp") == {"f_c": 0}
+    other = main_row(ten, turns=3, coverage="upstream_first_three_methods")
+    assert other == {"none": 0.5, "f_c": pytest.approx(5 / 12), "f_c,f_e": 0}
+    assert main_row(ten, turns=1) == {"none": 0.5, "f_c,f_e*,f_v*": 0.5}
+    assert len([row for row in exported(ten, "main-table") if row["metric"] == "mrr"]) == 5
+
+
+def test_controls_are_in_the_main_table_only_where_they_are_named(ten: Path) -> None:
+    every = exported(ten, "curves")
+    assert {row["model"] for row in exported(ten, "main-table")} == {"openai:a", "openai:b"}
+    gold = next(row["run_id"] for row in every if row["model"] == "control:gold")
+    named = [row for row in exported(ten, "main-table", gold) if row["metric"] == "mrr"]
+    assert [(row["model"], row["none"], row["f_c"], row["turns"], row["isolated"]) for row in named] == [
+        ("control:gold", 1, None, None, True)
+    ]
+    replayed = next(row["run_id"] for row in every if row["part"] == "static")
+    with pytest.raises(UsageError, match="no rows of the runs"):
+        export_table(Home(ten), "convcode-main-table", (replayed,), ten / "x.csv")
+
+
+def test_an_empty_cell_is_empty_in_a_file_too(ten: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table.csv"
+    assert export_table(Home(ten), "convcode-main-table", (), out) == 5 * 6
+    found = [row for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines()) if row["model"] == "openai:b"]
+    assert [(row["metric"], row["f_c"], row["f_c,f_e"]) for row in found[:3]] == [
+        ("mrr", "", ""), ("n_mrr", "0", ""), ("n_mrr_unscored", "1", ""),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl"])
 def test_a_table_is_written_as_its_name_ends(home: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / "new" / f"curves{ending}"
