@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,8 @@ def worker(pool: str, folder: Path) -> Iterator[Path]:
     finally:
         started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         for member in living(started):
-            member.kill()
+            with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+                member.kill()
         process.wait()
 
 
