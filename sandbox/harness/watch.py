@@ -20,7 +20,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any
 
 _ALWAYS = {
@@ -100,7 +100,7 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
-    working_directory, function_kind = os.getcwd, type(start_watch)
+    working_directory, function_kind, module_kind = os.getcwd, type(start_watch), type(sys)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -131,10 +131,22 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
 
     def asks_for_itself(frame: FrameType | None, symbol: str = "") -> bool:
         """Whether a library of others has Python's own do this: its code names what it calls. Not if it was handed that."""
-        called = symbol
+        outermost = None
         while frame is not None and own_name(frame) is not None:
-            called, frame = symbol or frame.f_code.co_name, frame.f_back
-        return frame is not None and not is_candidate(frame) and called in frame.f_code.co_names
+            outermost, frame = frame, frame.f_back
+        if frame is None or outermost is None or is_candidate(frame):
+            return False
+        names, called = frame.f_code.co_names, outermost.f_code
+        if symbol or called.co_name not in names:
+            return symbol in names
+        module = (own_name(outermost) or "").partition("/")[0].removesuffix(".py")
+        return module in names or has_imported(frame, called)
+
+    def has_imported(frame: FrameType, code: CodeType) -> bool:
+        """Whether among the names of the frame's module is the function of that code, or a module that has it."""
+        modules = [value.__dict__ for value in frame.f_globals.values() if type(value) is module_kind]
+        found: list[Any] = [holder.get(code.co_name) for holder in (frame.f_globals, *modules)]
+        return any(type(item) is function_kind and item.__code__ is code for item in found)
 
     def own_name(frame: FrameType | None) -> str | None:
         """The name of a file of Python's own library below its folder; None for any other."""
