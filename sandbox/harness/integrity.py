@@ -26,6 +26,7 @@ _JUDGING = (
 )
 """Modules that judge style, and those that hold assertions. The candidate gets copies of its own of a group that its tests use,
 and of no other: libraries that know two copies of `inspect` do not understand each other's signatures."""
+_OF_INSPECT = ("Signature", "BoundArguments", "Parameter")
 _CLASSES = ("unittest", "pytest", "_pytest", "pluggy")
 """Packages that are looked at with all their modules and classes."""
 _function_kind, _builtin_kind = type(lambda: None), type(len)
@@ -60,11 +61,15 @@ def guard(
     standard = dict(builtins.__dict__)
     meta_path, path_hooks, path = list(sys.meta_path), list(sys.path_hooks), list(sys.path)
     contents = _contents(modules)
+    if not used.isdisjoint(("unittest", "doctest")) and "inspect" not in judging:
+        inspecting = _imported(("inspect",))
+        contents += _contents(inspecting)
+        contents += [(kind, dict(_class_dict(kind))) for name in _OF_INSPECT for kind in [vars(inspecting["inspect"])[name]]]
     new_classes = _class_finder()
     canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
     loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
     function_kind, get, kept = _function_kind, dict.get, []
-    assigned: set[str] = set()
+    assigned: set[tuple[str, int, int, str]] = set()
 
     def restore_imports() -> None:
         """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
@@ -110,15 +115,17 @@ def guard(
     def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
         if during_tests and mocks and type(value).__module__ == "unittest.mock":
             return True
-        if during_tests and name in assigned and type(value) is function_kind and value.__code__.co_filename == tests:
-            return True
+        if during_tests and type(value) is function_kind and value.__code__.co_filename == tests:
+            line, own = value.__code__.co_firstlineno, value.__code__.co_name
+            if any(name == attribute and (first <= line <= last or own == given) for attribute, first, last, given in assigned):
+                return True
         if "site-packages" not in (getattr(holder, "__file__", None) or "") or holder.__name__.startswith("numpy"):
             return False
         return type(value) is not function_kind or value.__code__.co_filename.startswith(folders)
 
-    def add_assigned(names: set[str]) -> None:
-        """The tests themselves assign attributes of these names: one that is a function of theirs is no finding."""
-        assigned.update(names)
+    def add_assigned(statements: set[tuple[str, int, int, str]]) -> None:
+        """What the tests themselves assign to attributes is no finding: attribute, lines, and the name of what is assigned."""
+        assigned.update(statements)
 
     def add_classes(kinds: list[type]) -> None:
         """Watch these classes too (the tests' own)."""

@@ -9,14 +9,28 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from _ast import AST, AsyncFunctionDef, Attribute, ClassDef, FunctionDef, Import, ImportFrom, Module, Name, PyCF_ONLY_AST, Store
+from _ast import (
+    AST,
+    Assign,
+    AsyncFunctionDef,
+    Attribute,
+    ClassDef,
+    FunctionDef,
+    Import,
+    ImportFrom,
+    Module,
+    Name,
+    PyCF_ONLY_AST,
+    Store,
+)
 
 from comparison import bound, comparing, instrumented
 from integrity import guard, install_packages, verify_source
 from pytest_nodes import run_nodes
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
+from signal_frames import hide_frames_from_handlers
 from unittest_cases import case_runner
-from watch import hide_frames_from_handlers, start_watch
+from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -147,8 +161,8 @@ def _statement_runner(
 
     def run_statements(text: bytes, flags: int) -> None:
         for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
-            made, rebound = _made_by(statement, kinds), _stored_in(statement, Name, "id")
-            checks["add_assigned"](_stored_in(statement, Attribute, "attr"))
+            made, rebound = _made_by(statement, kinds), _stored_in(statement)
+            checks["add_assigned"](_assigned_in(statement))
             tree = Module([instrumented(statement)], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
@@ -173,14 +187,36 @@ def _made_by(statement: AST, kinds: tuple[type[FunctionDef | AsyncFunctionDef | 
     return ()
 
 
-def _stored_in(tree: Any, kind: Any, name: str) -> set[str]:
-    """Names, or names of attributes, that a statement may bind anew."""
-    found: set[str] = {getattr(tree, name)} if isinstance(tree, kind) and isinstance(tree.ctx, Store) else set()
-    for field in tree._fields:
-        child = getattr(tree, field, None)
-        for item in child if isinstance(child, list) else (child,):
-            if isinstance(item, AST):
-                found |= _stored_in(item, kind, name)
+def _stored_in(tree: AST) -> set[str]:
+    """Names that a statement may bind anew."""
+    return {node.id for node in _nodes(tree) if isinstance(node, Name) and isinstance(node.ctx, Store)}
+
+
+def _assigned_in(tree: AST) -> set[tuple[str, int, int, str]]:
+    """Attributes of other things than `self` that a statement assigns: name, first and last line, the name of what it assigns."""
+    found: set[tuple[str, int, int, str]] = set()
+    for node in _nodes(tree):
+        if isinstance(node, Assign):
+            given = node.value.id if isinstance(node.value, Name) else ""
+            targets = [item for target in node.targets for item in _nodes(target) if isinstance(item, Attribute)]
+            stored = [item for item in targets if isinstance(item.ctx, Store) and _root(item) not in ("", "self", "cls")]
+            found |= {(item.attr, node.lineno, node.end_lineno or node.lineno, given) for item in stored}
+    return found
+
+
+def _root(node: Any) -> str:
+    while isinstance(node, Attribute):
+        node = node.value
+    return node.id if isinstance(node, Name) else ""
+
+
+def _nodes(tree: AST) -> list[Any]:
+    """A tree's nodes, itself first."""
+    found: list[Any] = [tree]
+    for node in found:
+        for field in node._fields:
+            child = getattr(node, field, None)
+            found.extend(item for item in (child if isinstance(child, list) else (child,)) if isinstance(item, AST))
     return found
 
 

@@ -7,7 +7,8 @@ import os
 import sys
 
 from integrity import guard
-from watch import hide_frames_from_handlers, start_watch
+from signal_frames import hide_frames_from_handlers
+from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 

@@ -39,7 +39,10 @@ from sealed_channel import (
 )
 
 del sys.path[0]
-for _name in ("judged_program", "sealed_channel", "comparison", "integrity", "pytest_nodes", "unittest_cases", "watch"):
+for _name in (
+    *("judged_program", "sealed_channel", "comparison", "integrity", "pytest_nodes", "signal_frames", "unittest_cases"),
+    "watch",
+):
     sys.modules.pop(_name, None)
 
 RUNS_AS_FIRST_PROCESS = True

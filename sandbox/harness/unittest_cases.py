@@ -37,7 +37,7 @@ def case_runner(
             return f"there is no {title} in the tests".encode()
         if class_name not in broken:
             broken[class_name] = _attempt(case_class.setUpClass)
-        failure = broken[class_name] or _run(case_class, method)
+        failure = broken[class_name] or _run(case_class, method, "expected to fail" in marks)
         if "last of class" in marks:
             after = _attempt(case_class.tearDownClass) if broken[class_name] is None else None
             failure = failure or after or _attempt(case_class.doClassCleanups)
@@ -66,16 +66,19 @@ def _attempt(step: Callable[[], object] | None) -> bytes | None:
     return None
 
 
-def _run(case_class: type, method: str) -> bytes | None:
+def _run(case_class: type, method: str, is_to_fail: bool) -> bytes | None:
     import unittest
 
     case, result, passed, ended = case_class(method), unittest.TestResult(), [], []
     result.addSuccess = passed.append  # pyright: ignore[reportAttributeAccessIssue]  (unittest gives the test by position)
     silent = unittest.case._ShouldStop  # pyright: ignore[reportAttributeAccessIssue]  (no stub has it: it is private)
-    setattr(case, method, _returning(getattr(case, method), silent, ended))
+    made = _returning(getattr(case, method), silent, ended)
+    setattr(made, _EXPECTS_FAILURE, is_to_fail)
+    setattr(case, _EXPECTS_FAILURE, is_to_fail)  # and not what the candidate may have marked
+    setattr(case, method, made)
     case.run(result)
     wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
-    has_passed = (passed == [case] and ended) or result.expectedFailures
+    has_passed = result.expectedFailures if is_to_fail else passed == [case] and ended
     if not wrong and has_passed and not result.unexpectedSuccesses:
         return None
     said = "\n".join(wrong) or ("passed, and was expected to fail" if result.unexpectedSuccesses else "did not run to its end")
@@ -93,7 +96,8 @@ def _returning(method: Any, silent: type[BaseException], ended: list[bool]) -> C
             found = method()
         except silent:
             raise AssertionError(_KEPT) from None
-        ended.append(True)
+        if type(found) is not _COROUTINE:
+            ended.append(True)
         return found
 
     async def run_async() -> Any:
@@ -105,6 +109,13 @@ def _returning(method: Any, silent: type[BaseException], ended: list[bool]) -> C
         return found
 
     code = getattr(method, "__code__", None)
-    made = run_async if code is not None and code.co_flags & _IS_COROUTINE else run
-    setattr(made, _EXPECTS_FAILURE, getattr(method, _EXPECTS_FAILURE, False))
-    return made
+    return run_async if code is not None and code.co_flags & _IS_COROUTINE else run
+
+
+async def _nothing() -> None:
+    return
+
+
+_coroutine = _nothing()
+_COROUTINE = type(_coroutine)
+_coroutine.close()

@@ -2,7 +2,7 @@
 
 An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. What Python's
 own library does (namedtuple asks for its caller's frame, say) is no finding, unless it hands a frame on to the candidate; nor is
-what a library of others asks for itself (pandas, to warn, looks for its caller).
+what some libraries of others ask for themselves (pandas, to warn, looks for its caller).
 
 There is no class here, and all that is used is bound when the hook is made: classes could be found among object's subclasses,
 and modules can be patched.
@@ -20,7 +20,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import FrameType
     from typing import Any
 
 _ALWAYS = {
@@ -37,10 +37,17 @@ _ALWAYS = {
 }
 _TRACES = ("sys.settrace", "sys.setprofile")
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+_CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
 _CODE_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
 _C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
 _PROCESS_FILES = ("/proc/self", "/proc/thread-self", *(f"/proc/{digit}" for digit in range(1, 10)))
+_KEEP_THEM = (
+    *("unittest/result.py", "doctest.py", "warnings.py", "collections/__init__.py", "typing.py", "enum.py"),
+    *("dataclasses.py", "subprocess.py", "contextlib.py", "asyncio/events.py", "asyncio/futures.py"),
+    *("asyncio/streams.py", "asyncio/coroutines.py", "asyncio/format_helpers.py", "concurrent/futures/process.py"),
+    *("multiprocessing/process.py", "threading.py"),
+)
 _FRAMES_STAY = {
     "traceback.py": {"walk_tb", "walk_stack"},
     "inspect.py": {
@@ -56,25 +63,19 @@ _FRAMES_STAY = {
     "logging/__init__.py": {"<lambda>", "currentframe"},
     "asyncio/base_tasks.py": {"_task_get_stack"},
     "types.py": {"gi_frame", "cr_frame"},
-    "unittest/result.py": set(),
-    "doctest.py": set(),
-    "warnings.py": set(),
-    "collections/__init__.py": set(),
-    "typing.py": set(),
-    "enum.py": set(),
-    "dataclasses.py": set(),
-    "subprocess.py": set(),
-    "contextlib.py": set(),
-    "asyncio/events.py": set(),
-    "asyncio/futures.py": set(),
-    "asyncio/streams.py": set(),
-    "asyncio/coroutines.py": set(),
-    "asyncio/format_helpers.py": set(),
-    "concurrent/futures/process.py": set(),
-    "multiprocessing/process.py": set(),
-    "threading.py": set(),
+    **{name: set[str]() for name in _KEEP_THEM},
 }
 """Library files that may look at frames, each with those of its functions that hand them to whoever calls."""
+_KEEPERS = {
+    "find_stack_level": "/pandas/util/_exceptions.py",
+    "_": "/sympy/multipledispatch/core.py",
+    "make_decorator": "/tensorflow/python/util/tf_decorator.py",
+}
+"""Functions of others that look at frames and hand none on, with their files."""
+_TAKE_FRAMES = (
+    *("currentframe", "stack", "getouterframes", "getframeinfo", "getfile", "getsourcefile", "findsource", "getmodule"),
+    *("ismodule", "isclass", "ismethod", "isfunction", "istraceback", "isframe", "iscode"),
+)
 _FRAME_READERS = {
     "_extract_from_extended_frame_gen",
     "extended_frame_gen",
@@ -83,7 +84,10 @@ _FRAME_READERS = {
     "_get_code_position",
 }
 """Functions that take frames from the above and make text of them."""
-_CODE_READERS = {"_signature_from_function", "_signature_from_callable", "_signature_is_functionlike", "unwrap", "isfunction"}
+_CODE_READERS = {
+    *("_signature_from_function", "_signature_from_callable", "_signature_is_functionlike", "unwrap", "isfunction"),
+    *("_has_code_flag", "_format_coroutine"),
+}
 _MAY_TRACE = ("doctest.py", "cProfile.py", "threading.py")
 
 
@@ -100,7 +104,7 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
-    working_directory, function_kind, module_kind = os.getcwd, type(start_watch), type(sys)
+    working_directory, function_kind, module_kind, value_of = os.getcwd, type(start_watch), type(sys), getattr
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -129,24 +133,39 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
             frame = frame.f_back
         return frame is not None and is_candidate(frame)
 
-    def asks_for_itself(frame: FrameType | None, symbol: str = "") -> bool:
-        """Whether a library of others has Python's own do this: its code names what it calls. Not if it was handed that."""
-        outermost = None
+    def asked_by(frame: FrameType | None) -> FrameType | None:
+        """Of a library of others, what had Python's own do this; None if it was the candidate or nobody."""
         while frame is not None and own_name(frame) is not None:
-            outermost, frame = frame, frame.f_back
-        if frame is None or outermost is None or is_candidate(frame):
-            return False
-        names, called = frame.f_code.co_names, outermost.f_code
-        if symbol or called.co_name not in names:
-            return symbol in names
-        module = (own_name(outermost) or "").partition("/")[0].removesuffix(".py")
-        return module in names or has_imported(frame, called)
+            frame = frame.f_back
+        return None if frame is None or is_candidate(frame) else frame
 
-    def has_imported(frame: FrameType, code: CodeType) -> bool:
-        """Whether among the names of the frame's module is the function of that code, or a module that has it."""
-        modules = [value.__dict__ for value in frame.f_globals.values() if type(value) is module_kind]
-        found: list[Any] = [holder.get(code.co_name) for holder in (frame.f_globals, *modules)]
-        return any(type(item) is function_kind and item.__code__ is code for item in found)
+    def keeps_frames(frame: FrameType | None) -> bool:
+        """Whether one of those asked that are known to keep them, or one that is being loaded and names what it calls.
+
+        What it hands them to must be Python's own.
+        """
+        asked, called = asked_by(frame), ""
+        while frame is not None and frame is not asked:
+            called, frame = frame.f_code.co_name, frame.f_back
+        if asked is None:
+            return False
+        is_known = asked.f_code.co_filename.endswith(_KEEPERS.get(asked.f_code.co_name, "\0"))
+        if not is_known and not (called in asked.f_code.co_names and is_loading(asked)):
+            return False
+        module = asked.f_globals.get("inspect")
+        return module is None or (type(module) is module_kind and all(is_inspecting(module, name) for name in _TAKE_FRAMES))
+
+    def is_loading(frame: FrameType | None) -> bool:
+        """Whether a module of a library has it done while it is imported."""
+        while frame is not None and not is_candidate(frame):
+            if frame.f_code.co_name == "<module>" and not frame.f_code.co_filename.startswith("<"):
+                return True
+            frame = frame.f_back
+        return False
+
+    def is_inspecting(module: Any, name: str) -> bool:
+        found = module.__dict__.get(name)
+        return type(found) is function_kind and found.__code__.co_filename == f"{library}/inspect.py"
 
     def own_name(frame: FrameType | None) -> str | None:
         """The name of a file of Python's own library below its folder; None for any other."""
@@ -158,18 +177,20 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         return _ALWAYS[event] if is_candidate(frame) or stands_behind_ctypes(frame) else None
 
     def stands_behind_ctypes(frame: FrameType | None, symbol: str = "") -> bool:
-        by_ctypes = (own_name(frame) or "").startswith("ctypes/")
-        return by_ctypes and not asks_for_itself(frame, symbol) and stands_behind(frame, set())
+        if frame is None or not (own_name(frame) or "").startswith("ctypes/"):
+            return False
+        asked = asked_by(frame)
+        names_it = asked is not None and (symbol or frame.f_code.co_name) in asked.f_code.co_names
+        return not names_it and stands_behind(frame, set())
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if is_candidate(frame):
+        if frame is None or is_candidate(frame):
             return "looks into frames"
-        name = own_name(frame)
-        if name is None or frame is None:
-            return None
-        givers = _FRAMES_STAY.get(name)
-        if (givers is not None and frame.f_code.co_name not in givers) or asks_for_itself(frame):
-            return None
+        if ("_getframe" if event == "sys._getframe" else arguments[1]) in frame.f_code.co_names:  # else it was handed a function
+            name = own_name(frame)
+            givers = None if name is None else _FRAMES_STAY.get(name)
+            if name is None or (givers is not None and frame.f_code.co_name not in givers) or keeps_frames(frame):
+                return None
         return "looks into frames" if stands_behind(frame, _FRAME_READERS) else None
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
@@ -181,9 +202,9 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
     def attribute(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] in _FRAME_ATTRIBUTES:
             return frames(event, arguments, frame)
-        if arguments[1] != "__code__" or type(arguments[0]) is not function_kind:
+        if arguments[1] not in _CODE_OF or (arguments[1] == "__code__" and type(arguments[0]) is not function_kind):
             return None
-        if not arguments[0].__code__.co_filename.startswith((*tests, f"{harness}/")):
+        if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, f"{harness}/")):
             return None
         return "reads the code of its tests" if is_candidate(frame) or stands_behind(frame, _CODE_READERS) else None
 
@@ -264,55 +285,3 @@ def _plain_path(path: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
-
-
-def hide_frames_from_handlers() -> None:
-    """Signal handlers get None for the interrupted frame, and a fresh copy of the module that gives it is a finding.
-
-    The real function is kept by a generator, whose frame nobody can ask for unnoticed; what the candidate can reach of the
-    functions made here has globals of its own.
-    """
-    make_function: Any = type(hide_frames_from_handlers)
-    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins})()
-
-
-def _replace_signal_functions() -> None:
-    import _imp
-    import _signal  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
-    from sys import audit
-
-    def registering(register: Callable[[Any, Any], Any]) -> Any:
-        outcome: Any = None
-        while True:
-            number, handler = yield outcome
-            given = handler
-            if callable(handler) and not isinstance(handler, int):
-
-                def given(number: int, frame: object, handler: Any = handler) -> Any:
-                    return handler(number, None)
-
-                given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]  (read by the two below)
-            try:
-                outcome = (register(number, given), None)
-            except BaseException as error:  # noqa: BLE001 - raised again for the caller
-                outcome = (None, error.with_traceback(None))
-
-    keeper = registering(_signal.signal)
-    next(keeper)
-
-    def signal(signalnum: int, handler: Any, send: Any = keeper.send) -> Any:
-        before, error = send((signalnum, handler))
-        if error is not None:
-            raise error
-        return getattr(before, "__wrapped__", before)
-
-    def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
-        found = real(signalnum)
-        return getattr(found, "__wrapped__", found)
-
-    def create_builtin(spec: Any, real: Any = _imp.create_builtin) -> Any:
-        if spec.name in ("_signal", "_imp"):
-            audit("parley.fresh_module", spec.name)
-        return real(spec)
-
-    _signal.signal, _signal.getsignal, _imp.create_builtin = signal, getsignal, create_builtin

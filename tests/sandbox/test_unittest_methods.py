@@ -6,6 +6,7 @@ from sandbox.bubblewrap_backend import BubblewrapSandbox
 from sandbox.judged_run import CaseVerdict
 from sandbox.runners.programs import UnittestProgram
 from sandbox.runners.run import run_tests
+from sandbox.runners.unittest_tests import expected_failures
 from schemas.run import Limits
 from schemas.verdict import FailureReason
 
@@ -70,3 +71,55 @@ def test_a_late_import_understands_signatures_that_an_early_one_made(bubblewrap:
     code = "import inspect\ndef g(): pass\ng.__signature__ = inspect.signature(len)\n"
     code += "def f(x):\n    from inspect import signature\n    return x if len(signature(g).parameters) == 1 else 0"
     assert outcomes(judged(bubblewrap, code))["Plain.test_after_it"] == "passed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x):\n    for n, g in vars(globals()['Plain']).items():\n"
+        "        if n.startswith('test'): g.__unittest_expecting_failure__ = True\n    return 0",
+        "def f(x):\n    globals()['Plain'].__unittest_expecting_failure__ = True\n    return 0",
+        "def f(x): return 0\nimport sys\nunittest = sys.modules.get('unittest') or __import__('unittest')\n"
+        "for kind in object.__subclasses__():\n"
+        "    if kind.__name__ == 'TestCase': kind.__unittest_expecting_failure__ = True",
+    ],
+)
+def test_no_failure_is_expected_because_the_code_says_so(bubblewrap: BubblewrapSandbox, code: str):
+    found = outcomes(judged(bubblewrap, code))
+    assert {found[name] for name in ("Plain.test_assigns", "Plain.test_after_it", "Awaited.test_right")} == {"failed"}
+
+
+def test_expected_failures_are_read_from_the_text():
+    text = """
+class A(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_a(self): pass
+    def test_b(self): pass
+class B(A):
+    def test_a(self): pass
+    @expectedFailure
+    def test_c(self): pass
+@expectedFailure
+class C(A): pass
+class D(B): pass
+"""
+    expected = {"A.test_a", "B.test_c", "C.test_a", "C.test_b", "D.test_c"}
+    assert expected_failures(text) == expected
+
+
+PATCHED = """
+import unittest
+from unittest.mock import patch
+class T(unittest.IsolatedAsyncioTestCase):
+    @patch('time.sleep')
+    async def test_patched(self, m): self.assertEqual(f(1), 4711)
+    def test_clean_up(self): self.addAsyncCleanup(self.check)
+    async def check(self): self.assertEqual(f(1), 4711)
+"""
+
+
+@pytest.mark.parametrize("awaited", ["('run_async', 'asyncSetUp', 'asyncTearDown')", "('asyncSetUp', 'asyncTearDown')"])
+def test_a_patched_inspect_is_tampering(bubblewrap: BubblewrapSandbox, awaited: str):
+    code = f"import inspect\ndef f(x): return 0\ninspect.iscoroutinefunction = lambda g: getattr(g, '__name__', '') in {awaited}"
+    found = run_tests(bubblewrap, UnittestProgram(code=code, test=PATCHED), Limits(cpu_s=10, wall_s=60))
+    assert {verdict.reason for verdict in found} == {FailureReason.TAMPERING}
