@@ -70,6 +70,8 @@ _KEEPERS = {
     "find_stack_level": "/pandas/util/_exceptions.py",
     "_": "/sympy/multipledispatch/core.py",
     "make_decorator": "/tensorflow/python/util/tf_decorator.py",
+    "set_filename_and_line_from_caller": "/tensorflow/python/framework/traceable_stack.py",
+    "__init__": "/tensorflow/python/util/tf_stack.py",
 }
 """Functions of others that look at frames and hand none on, with their files."""
 _TAKE_FRAMES = (

@@ -15,7 +15,7 @@ from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due_
 from tasks.benchmarks.convcode.settings import plays, rounds, settings
 from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
 
-LIMITS = Limits(cpu_s=60.0, wall_s=240.0, memory_mb=3072, processes=512, file_mb=128, tmp_mb=512, open_files=1024)
+LIMITS = Limits(cpu_s=60.0, wall_s=240.0, memory_mb=4096, processes=512, file_mb=128, tmp_mb=512, open_files=1024)
 """Tasks start servers, train small networks and wait: upstream gives each 240 s and 30 GB. What hangs in a loop ends sooner."""
 
 
