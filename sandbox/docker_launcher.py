@@ -66,7 +66,8 @@ def _serve(head: dict[str, Any], blobs: list[bytes], requests: int, replies: int
     blobs.clear()  # they count against the command's memory
     _send(replies, pack({"started": True}))
     kept = BoundedOutput(head["output_kb"]), BoundedOutput(head["output_kb"])
-    streams = dict(zip((reading for reading, _ in output), (kept[0].add, kept[1].add, _Report(replies).add)))  # noqa: B905
+    adders = (kept[0].add, kept[1].add, _Report(replies).add)
+    streams = dict(zip((reading for reading, _ in output), adders))  # noqa: B905 - an image's Python may be older than `strict`
     for _, writing in output:
         os.close(writing)
     ending, overran = _follow(child, streams, begun + head["wall_s"], requests, wake)

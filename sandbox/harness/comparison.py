@@ -134,7 +134,7 @@ def comparing(accuse: Callable[[str], None], lenient: tuple[type, ...] = ()) -> 
     def probe_order(kind: type, left: Any, right: Any) -> None:
         try:
             also = operations[kinds.index(_REVERSED[kind])](left, right)
-        except Exception:  # noqa: BLE001
+        except Exception:  # noqa: BLE001 - what cannot be compared that way claims nothing
             return
         if also is True:
             accuse(f"objects of class {_forged(left, right)} are less and greater at once")
@@ -148,7 +148,7 @@ def comparing(accuse: Callable[[str], None], lenient: tuple[type, ...] = ()) -> 
         elif not _is_plain(right):
             try:
                 holds_all = operations[contains](object(), right)
-            except Exception:  # noqa: BLE001
+            except Exception:  # noqa: BLE001 - what holds no such object claims nothing
                 return
             if holds_all is True:
                 accuse(f"objects of class {_forged(right, left)} claim to hold everything")

@@ -118,7 +118,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
             else:
                 failure = None
                 run_statements(text, compiled.co_flags & _FUTURE_FLAGS)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - whatever a test raises, it has failed
             failure = described(error, path)
         only_here()
         checks["verify"](names)

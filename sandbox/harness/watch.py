@@ -78,6 +78,7 @@ _TAKE_FRAMES = (
     *("currentframe", "stack", "getouterframes", "getframeinfo", "getfile", "getsourcefile", "findsource", "getmodule"),
     *("ismodule", "isclass", "ismethod", "isfunction", "istraceback", "isframe", "iscode"),
 )
+"""Functions of `inspect` that see the frames which those ask it for: they must be its own."""
 _FRAME_READERS = {
     "_extract_from_extended_frame_gen",
     "extended_frame_gen",
@@ -146,11 +147,12 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
 
         What it hands them to must be Python's own.
         """
-        asked, called = asked_by(frame), ""
-        while frame is not None and frame is not asked:
-            called, frame = frame.f_code.co_name, frame.f_back
+        asked = asked_by(frame)
         if asked is None:
             return False
+        called = ""
+        while frame is not None and frame is not asked:
+            called, frame = frame.f_code.co_name, frame.f_back
         is_known = asked.f_code.co_filename.endswith(_KEEPERS.get(asked.f_code.co_name, "\0"))
         if not is_known and not (called in asked.f_code.co_names and is_loading(asked)):
             return False
