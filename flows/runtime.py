@@ -15,6 +15,7 @@ from sandbox.slots import slot_count
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
+from tasks.shards.fan_out import living_workers
 from tasks.storage.home import Home
 
 THREADS_PER_WORKER = 64
@@ -59,7 +60,7 @@ class Night:
 
     @property
     def n_workers(self) -> int:
-        return len(self.client().scheduler_info(n_workers=-1)["workers"])
+        return len(living_workers(self.client()))
 
     @property
     def cores(self) -> int:

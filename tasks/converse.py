@@ -10,12 +10,11 @@ from typing import Any
 from prefect import task
 
 from schemas.episode import Step
-from schemas.errors import ServerUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.shards.converse_shard import converse_shard
-from tasks.shards.fan_out import dealt_shards, fan_out
+from tasks.shards.fan_out import dealt_shards, fan_out, living_workers
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.shards.run_ahead import RunAhead, running_ahead
 from tasks.shards.worker import close_run
@@ -61,7 +60,7 @@ def converse(
             if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
             tried = replace(context, invocation=f"{context.invocation}-{attempt}")
-            shards = _shards(plan, tried, owed, len(client.nthreads()))
+            shards = _shards(plan, tried, owed, len(living_workers(client)))
             if not attempt:
                 done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
             with (
@@ -155,13 +154,12 @@ def context_for(
     """What the run's shards share; the endpoints' smaller budget is split over the worker processes.
 
     Args:
+        workers: worker processes, 1 or more.
         served: address of each local model server that was started for this run.
     """
     request, spec = plan.request, plan.spec
     asked = [request.model] if spec.simulator is None or request.simulator is None else [request.model, request.simulator]
     budget = min(model.concurrency or request.concurrency for model in asked)
-    if workers < 1:
-        raise ServerUnavailable("the Dask cluster has no worker. Start one, or unset PARLEY_DASK_ADDRESS")
     return RunContext(
         home=str(plan.home.path),
         invocation=secrets.token_hex(8),

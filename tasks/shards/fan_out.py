@@ -1,5 +1,6 @@
 """Many shards over Dask workers; results as they come."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -9,6 +10,27 @@ from tasks.storage.tries import ShardTaken
 
 S = TypeVar("S")
 R = TypeVar("R")
+REPLACED_S = 30.0
+"""Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
+
+
+def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
+    """Addresses of the client's workers, one or more. Where all have died at once it waits for the first that is replaced.
+
+    Asks the scheduler: what `scheduler_info` returns is emptied every two seconds by the client's own refresh.
+
+    Raises:
+        ServerUnavailable: there was none for `limit_s`.
+    """
+    deadline = time.monotonic() + limit_s
+    while not (found := client.nthreads()):
+        if time.monotonic() > deadline:
+            raise ServerUnavailable(
+                f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) or unset PARLEY_DASK_ADDRESS; "
+                "where it is this machine's own cluster, look for a lack of memory. The same command typed again goes on"
+            )
+        time.sleep(0.1)
+    return tuple(sorted(found))
 
 
 def fan_out(
@@ -37,7 +59,7 @@ def fan_out(
     from distributed.scheduler import KilledWorker
 
     waiting = iter(enumerate(shards))
-    workers = sorted(client.nthreads()) if in_turn else []
+    workers = living_workers(client) if in_turn else ()
     futures: dict[Any, S] = {}
 
     def submit(count: int | None) -> list[Any]:

@@ -17,6 +17,7 @@ from schemas.errors import SchemaMismatch
 from tasks.planning.plan import RunPlan
 from tasks.shards.execute_shard import execute_shard
 from tasks.shards.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
+from tasks.shards.fan_out import living_workers
 from tasks.shards.idle_cores import IdleCores
 from tasks.shards.jobs import ConverseResult, KnownVerdict, RunContext
 
@@ -37,7 +38,7 @@ class RunAhead:
 
     def __init__(self, plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> None:
         self._plan, self._context, self._client = plan, context, client
-        self.most = len(client.nthreads()) * (context.programs + 1)  # one more than can run: none waits for the driver
+        self.most = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
         self._allowed = 0
         played_now = set(owed)
         self._missing = {group: len(group) for group in episode_groups(plan) if played_now.issuperset(group)}

@@ -1,9 +1,13 @@
 """Dealing episodes to workers."""
 
+import time
+
+import dask.config
 import pytest
 from distributed import Client, LocalCluster, get_worker
 
-from tasks.shards.fan_out import dealt_shards, fan_out
+from schemas.errors import ServerUnavailable
+from tasks.shards.fan_out import dealt_shards, fan_out, living_workers
 
 
 @pytest.mark.parametrize(("n_items", "size", "n_workers"), [(1024, 6, 2), (7, 3, 3), (2, 5, 4), (1, 1, 1), (100, 7, 3)])
@@ -27,6 +31,29 @@ def test_shards_that_were_dealt_go_to_their_worker() -> None:
     ):
         shards = dealt_shards(range(24), 2, 2)
         results, lost = fan_out(client, place_of, shards, in_turn=True)
-        workers = sorted(str(address) for address in client.scheduler_info()["workers"])
+        workers = living_workers(client)
     assert lost == []
     assert dict(results) == {shard: workers[n % 2] for n, shard in enumerate(shards)}
+
+
+def test_workers_are_counted_while_the_client_refreshes_what_it_knows() -> None:
+    """The refresh leaves the workers out; a night that counted them then failed for want of any."""
+    with (
+        dask.config.set({"distributed.client.scheduler-info-interval": "2ms"}),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        assert {len(living_workers(client)) for _ in range(300)} == {2}
+
+
+def test_a_worker_that_is_being_replaced_is_waited_for() -> None:
+    with (
+        LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        begun = time.monotonic()
+        with pytest.raises(ServerUnavailable, match=r"no worker for 0\.2 s"):
+            living_workers(client, limit_s=0.2)
+        assert time.monotonic() - begun >= 0.2
+        cluster.scale(1)
+        assert len(living_workers(client)) == 1
