@@ -118,6 +118,7 @@ def _named_cluster(address: str) -> "Iterator[Client]":
             raise ServerUnavailable(f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}") from None
         for worker, there in _run_by_value(client, packages.describe_installation).items():
             packages.judge_worker(worker, there)
+        client.register_plugin(_no_profiler())
         client.register_plugin(_any_worker_will_do())
         yield client
 
@@ -153,6 +154,27 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
                 os.environ.pop(name, None)
 
     return PrivateWorker()
+
+
+def _no_profiler() -> "WorkerPlugin":
+    """Switches off, until they start anew, the profiler of workers that somebody else started with Python 3.11.
+
+    It looks at the frames of all threads, which can stop that Python for ever while another thread begins (cpython#106883), and
+    shards begin threads. Workers of the temporary cluster have none.
+    """
+    from distributed.diagnostics.plugin import WorkerPlugin
+
+    class NoProfiler(WorkerPlugin):
+        name = "parley-no-profiler"
+
+        def setup(self, worker: Any) -> None:
+            if sys.version_info < (3, 12):
+                for part in ("profile", "profile-cycle"):
+                    callback = worker.periodic_callbacks.pop(part, None)
+                    if callback is not None and callback.is_running():
+                        callback.stop()
+
+    return NoProfiler()
 
 
 def _any_worker_will_do() -> "SchedulerPlugin":

@@ -14,6 +14,7 @@ from pydantic import Field
 from sandbox.infra_faults import retried_alone
 from sandbox.interface import Completed, Sandbox
 from sandbox.python_environment import package_folders
+from sandbox.python_syntax import parse
 from schemas.base import Frozen
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
@@ -157,7 +158,7 @@ def run_job(
 def imported_by(tests: str) -> tuple[str, ...]:
     """Modules that the tests import or use by a usual name, sorted; none where they do not parse."""
     try:
-        tree = ast.parse(tests)
+        tree = parse(tests)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     found: set[str] = set()

@@ -1,10 +1,13 @@
 """unittest classes, one verdict for each test method (BigCodeBench)."""
 
 import ast
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandbox.interface import Sandbox
 from sandbox.judged_run import LONGEST_DETAIL, CaseVerdict, Unit, judge_units
+from sandbox.python_syntax import parse
 from sandbox.runners.programs import UnittestProgram
 from schemas.run import Limits
 from schemas.verdict import Outcome
@@ -83,14 +86,15 @@ def chosen_cases(program: UnittestProgram) -> tuple[str, ...]:
     return tuple(title for title in first if title in every)
 
 
-def case_classes(text: str) -> dict[str, tuple[str, ...]]:
+@functools.lru_cache(maxsize=512)
+def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
     """Class -> its methods in order, inherited ones last, for each class that is a TestCase by name or by its bases.
 
     Raises:
         ValueError: the text does not parse.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, RecursionError) as error:
         raise ValueError(f"the tests are not Python: {error}") from error
     found: dict[str, tuple[str, ...]] = {}
@@ -105,11 +109,12 @@ def case_classes(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+@functools.lru_cache(maxsize=512)
 def expected_failures(text: str) -> frozenset[str]:
     """`Class.method` of each test method that its own text marks so: nothing else may say it."""
     marked: dict[str, frozenset[str]] = {}
     every = case_classes(text)
-    for node in ast.parse(text).body:
+    for node in parse(text).body:
         if isinstance(node, ast.ClassDef) and node.name in every:
             functions = [item for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
             bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]

@@ -139,6 +139,11 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def profilers(dask_worker: Any) -> list[str]:
+    """What looks at all threads of a worker again and again. The 3.11 of some machines stops for ever by it."""
+    return [name for name in dask_worker.periodic_callbacks if "profile" in name]
+
+
 @contextmanager
 def named_cluster(folder: Path) -> Iterator[str]:
     """A scheduler and a worker, started by hand in a folder, as on a cluster."""
@@ -182,6 +187,8 @@ def test_a_named_cluster_is_used_and_left_running(tmp_path: Path, monkeypatch: p
             with dask_cluster(n_workers=7, threads_per_worker=1, scratch=tmp_path / "unused") as client:
                 assert client.submit(os.getpid).result(timeout=30) not in {os.getpid(), *psutil.Process().children()}
                 assert client.scheduler.address == address
+                if sys.version_info < (3, 12):
+                    assert client.run(profilers) == {worker: [] for worker in client.nthreads()}
         assert not (tmp_path / "unused").exists()
 
 

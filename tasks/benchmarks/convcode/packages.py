@@ -4,6 +4,8 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
+from sandbox.python_syntax import parse
+
 _DISTRIBUTIONS: Mapping[str, str] = {
     "bs4": "beautifulsoup4",
     "Crypto": "pycryptodome",
@@ -39,7 +41,7 @@ def imported_modules(program: str) -> Iterator[str]:
     Raises:
         SyntaxError: it is not Python.
     """
-    for node in ast.walk(ast.parse(program)):
+    for node in ast.walk(parse(program)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

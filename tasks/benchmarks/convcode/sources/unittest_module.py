@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Sequence
 
+from sandbox.python_syntax import parse
+
 _HEAD = "import unittest"
 
 
@@ -16,7 +18,7 @@ def module_of_asserts(statements: Sequence[str], setup: str = "") -> str:
         SyntaxError: a text is not Python.
         ValueError: a text cannot be parsed, or there is no test.
     """
-    return _module(ast.parse(setup).body, [ast.parse(text).body for text in statements])
+    return _module(parse(setup).body, [parse(text).body for text in statements])
 
 
 def module_of_check(test: str, entry_point: str) -> str:
@@ -26,13 +28,13 @@ def module_of_check(test: str, entry_point: str) -> str:
         SyntaxError: the test is not Python.
         ValueError: it cannot be parsed, or defines no `check` of one argument.
     """
-    body = ast.parse(test).body
+    body = parse(test).body
     check = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
     if check is None or len(check.args.args) != 1:
         raise ValueError("it defines no check(candidate)")
     asserts = [node for node in check.body if not _is_text(node)]
     if not all(isinstance(node, ast.Assert) for node in asserts):
-        return _module(body, [ast.parse(f"check({entry_point})").body])
+        return _module(body, [parse(f"check({entry_point})").body])
     renamed = _Renamed(check.args.args[0].arg, entry_point)
     return _module([node for node in body if node is not check], [[renamed.visit(node)] for node in asserts])
 
@@ -42,13 +44,13 @@ def _module(setup: Sequence[ast.stmt], cases: Sequence[list[ast.stmt]]) -> str:
     if not kept:
         raise ValueError("it has no test")
     methods = [_method(number, statements) for number, statements in enumerate(kept, 1)]
-    tests = ast.ClassDef("TestCases", [ast.parse("unittest.TestCase", mode="eval").body], [], methods, [])
-    imports = ast.parse(_HEAD).body
+    tests = ast.ClassDef("TestCases", [ast.Attribute(ast.Name("unittest", ast.Load()), "TestCase", ast.Load())], [], methods, [])
+    imports = parse(_HEAD).body
     return ast.unparse(ast.fix_missing_locations(ast.Module([*imports, *setup, tests], []))) + "\n"
 
 
 def _method(number: int, statements: list[ast.stmt]) -> ast.stmt:
-    method = ast.parse(f"def test_case_{number}(self): pass").body[0]
+    method = parse(f"def test_case_{number}(self): pass").body[0]
     assert isinstance(method, ast.FunctionDef)
     method.body = [_telling(node) for node in statements]
     return method
