@@ -111,23 +111,27 @@ def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | No
     """One for each round that is not answered; what it is shown of the past is the setting's to say."""
     keeps_all = plan.benchmark.setting(plan.spec.setting).history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
     scripted = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
-    answered, history, due = _said(begun, Role.ASSISTANT), 0, Calls()
-    each = min(TOKENS_PER_ANSWER, plan.spec.sampling.max_tokens or TOKENS_PER_ANSWER)
+    answered, history, due, each = _said(begun, Role.ASSISTANT), 0, Calls(), _answer_tokens(plan)
     for turn in range(1, _rounds(plan, episode) + 1):
-        new = scripted.get(turn, _reply_tokens(episode, holds_all=not keeps_all))
+        new = scripted.get(turn, _reply_tokens(plan, episode, holds_all=not keeps_all))
         if turn > answered:
             due += Calls(1, history + new, each)
         if keeps_all:
-            history += new + TOKENS_PER_ANSWER
+            history += new + each
     return due
 
 
-def _reply_tokens(episode: WantedEpisode, *, holds_all: bool) -> int:
+def _answer_tokens(plan: RunPlan) -> int:
+    """Of an answer of subject or simulator: `max_tokens` bounds both."""
+    return min(TOKENS_PER_ANSWER, plan.spec.sampling.max_tokens or TOKENS_PER_ANSWER)
+
+
+def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> int:
     """Of a message that answers the subject: feedback, and where nothing else is shown the problem and the last code too."""
     if not holds_all:
         return TOKENS_PER_ANSWER
     first = next(turn.content or "" for turn in episode.dialog.turns if turn.role is Role.USER)
-    return _tokens(first) + 2 * TOKENS_PER_ANSWER
+    return _tokens(first) + _answer_tokens(plan) + TOKENS_PER_ANSWER
 
 
 def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
@@ -139,8 +143,9 @@ def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | 
     due = max(0, _rounds(plan, episode) - opened)
     told = sum(_tokens(plan.benchmark.prompts[name]) for name in setting.simulator_prompts)
     problem = plan.problems[episode.dialog.problem_id]
-    shown = _tokens(problem.prompt) + _tokens(problem.reference_code) + 2 * TOKENS_PER_ANSWER
-    return Calls(due, due * (told + shown), due * TOKENS_PER_ANSWER)
+    each = _answer_tokens(plan)
+    shown = _tokens(problem.prompt) + _tokens(problem.reference_code) + each + TOKENS_PER_ANSWER
+    return Calls(due, due * (told + shown), due * each)
 
 
 def _tokens(text: str) -> int:

@@ -3,10 +3,8 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from secrets import token_hex
 
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName, UsageError
@@ -18,6 +16,7 @@ from tasks.planning.plan import find_run
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
+from tasks.storage.replaced_file import replace_file
 from warehouse.connect import Rows
 
 RECORDING = "recording"
@@ -79,7 +78,7 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
     if not found[1]:
         of_runs = f" of the runs {', '.join(run_ids)}" if run_ids else ""
         raise UsageError(f"{what}: no rows{of_runs} are published in {home.path}. See `parley list runs`")
-    _write(out, _text(found, out.suffix))
+    replace_file(out, _text(found, out.suffix).encode())
     return len(found[1])
 
 
@@ -93,15 +92,3 @@ def _text(found: Rows, ending: str) -> str:
     if ending == ".json":
         return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({type(error).__name__}: {error})") from None
-    finally:
-        temporary.unlink(missing_ok=True)

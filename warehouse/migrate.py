@@ -19,7 +19,7 @@ DDL = (
     *("runs", "run_episodes", "models", "nights", "problems", "dialogs", "quarantine", "episode_rows", "turn_rows"),
     *("test_verdict_rows", "judge_verdicts", "score_rows", "quality_checks"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
-    *("stable_mean", "is_fault"),
+    *("stable_mean", "is_fault", "pooled"),
     *("run_roles", "night_work", "chosen_among", "chosen_attempts", "episodes", "turns", "scores", "test_verdicts"),
 )
 """Statements of sql/ddl in an order in which each finds what it names."""

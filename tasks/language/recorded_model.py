@@ -6,12 +6,10 @@ A recording makes published runs of others, and our own, repeatable without the 
 import gzip
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from schemas.content_id import ID_LENGTH
@@ -20,6 +18,7 @@ from schemas.run import ModelIdentity
 from tasks.benchmarks.contract import RecordedAnswer
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.wire import valid_unicode
+from tasks.storage.replaced_file import replace_file
 
 AnswerKey = tuple[str, int, int]
 """(id of a problem, or of one of its dialogs; round from 1; sample from 0)."""
@@ -116,21 +115,8 @@ def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
         seen.add(key)
         lines.append(line + b"\n")
     data = b"".join(lines)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    except OSError as error:
-        raise UsageError(f"recording {path}: cannot be written ({type(error).__name__}: {error})") from None
+    replace_file(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return len(lines)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,10 @@ class ReportCache:
         if report.outcome not in (Outcome.PASSED, Outcome.FAILED):
             return
         with self._lock:
-            if report.verdict_id not in self._kept:
-                self._room -= _size(report)
+            if report.verdict_id in self._kept:
+                return
             self._kept[report.verdict_id] = report
+            self._room -= _size(report)
             while self._room < 0:
                 self._room += _size(self._kept.popitem(last=False)[1])
 

@@ -8,30 +8,19 @@ import pytest
 from flows.missing_packages import require_packages
 from sandbox import registry as sandboxes
 from schemas.errors import ConfigError
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.problem import Problem
 from tasks.benchmarks import registry
 from tests.fixtures.model_server import model_server
 from tests.flows.drivers import ROOT
 from tests.flows.parley_command import parley
+from tests.problems import simple_problem
 
 ABSENT = "package_that_nobody_has"
 
 
 def problem(*packages: str) -> Problem:
     """A task that needs these packages."""
-    return Problem(
-        benchmark="b",
-        dataset_version="sample",
-        problem_id="/".join(packages),
-        level="all",
-        prompt="p",
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text="p", suite=TestSuite(tests=("assert True",))),),
-        reference_code="",
-        packages=packages,
-        source_file="f",
-        source_line=1,
-        row_digest="d",
-    )
+    return simple_problem("/".join(packages), packages=packages)
 
 
 def test_what_is_missing_is_counted_by_task_and_named_with_its_remedy() -> None:

@@ -86,7 +86,7 @@ def _write_run(run: FinishedRun, folder: Path) -> str:
         results = {task: [_result(task, of_task[turn])] for task, of_task in turns.items()}
         date = run.finished_at[:16].replace("T", " ")
         eval_file(log).write_text(json.dumps({"date": date, "eval": results}), encoding="utf-8")
-    left_out = [episode.problem_id for episode in episodes if episode not in ended]
+    left_out = [episode.problem_id for episode in episodes if episode.problem_id not in turns]
     return f"{run.spec.setting}: {n_turns + 1} logs of {len(ended)} tasks, from run {run.run_id[:12]}{_without(left_out)}"
 
 
@@ -106,7 +106,7 @@ def log_name(run: FinishedRun) -> LogName:
 
 def _natural(task: str) -> tuple[object, ...]:
     """Sorts `X/10` behind `X/9`."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", task))
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", task))
 
 
 def _is_whole(episode: Episode) -> bool:

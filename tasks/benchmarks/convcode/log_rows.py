@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from schemas.errors import SourceUnreadable
 from schemas.feedback import Feedback
+from tasks.benchmarks.convcode.feedback_texts import NO_SYNTAX_ERRORS
+from tasks.benchmarks.convcode.raw_row import RAW
 from tasks.benchmarks.raw_lines import BadRow, Fault, Text, parse_object, read_lines, validated
-
-_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class FirstAnswer(BaseModel):
     """A row of the first answers (turn 0)."""
 
-    model_config = _RAW
+    model_config = RAW
 
     task_id: Text
     solution: str
@@ -42,15 +42,24 @@ class LogRow(FirstAnswer):
         """What was said of the code before; nothing at all where that had passed."""
         return Feedback(compilation=self.compilation_feedback, execution=self.execution_feedback, verbal=self.user_feedback)
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether the model was asked to mend the code before: somebody spoke of it, or the compiler alone.
+
+        Upstream asks no expert about code that does not compile in three calls, and a novice says nothing where the tests shown
+        are said to pass; the model then had the compiler's message.
+        """
+        return self.user_feedback is not None or self.compilation_feedback not in (None, NO_SYNTAX_ERRORS)
+
 
 class _Result(BaseModel):
-    model_config = _RAW
+    model_config = RAW
 
     status: Literal["pass", "fail", "timeout"]
 
 
 class _Results(BaseModel):
-    model_config = _RAW
+    model_config = RAW
 
     eval: dict[str, list[_Result]]
 

@@ -42,8 +42,8 @@ def static_dialogs(problems: Sequence[Problem], folder: Path) -> tuple[Dialog, .
     """Dialogs of the logs that are worth replaying: for each setting and task the problem itself (turn 0), and every turn in
     which the reference was asked to mend its code.
 
-    There is none of turns after the reference had solved its task, nor of those in which a novice had nothing to say: there the
-    code before is carried on, and labels tell what it was worth.
+    There is none of turns after the reference had first solved its task, nor of those in which no error was shown and a novice
+    had nothing to say: there the code before is carried on, and labels tell what it was worth.
 
     Raises:
         SourceUnreadable: logs with missing turns or tasks, of other tasks or of another version of the data, of two models or
@@ -161,18 +161,18 @@ def _passed(log: Path, tasks: Mapping[str, object]) -> dict[str, bool]:
 
 
 def _require_sense(logged: _Logged, task: str) -> None:
-    """Feedback is given exactly where the code before had failed; but a novice may say nothing."""
-    solved_at = logged.solved_at(task)
+    """Feedback is given exactly where the code of the turn before had failed; but a novice may say nothing.
+
+    A pass further back decides nothing: where tests waver, the code that was carried on may fail, and upstream asks again.
+    """
     for turn, rows in enumerate(logged.turns, 1):
-        placed = rows[task]
-        is_said = placed.row.user_feedback is not None
-        is_solved = solved_at is not None and turn > solved_at
-        if is_said and is_solved:
+        placed, had_passed = rows[task], logged.passed[turn - 1][task]
+        if placed.row.was_asked and had_passed:
             raise SourceUnreadable(
-                f"{placed.place}: feedback on code of task {task!r} that had passed by turn {solved_at}, as the results say."
+                f"{placed.place}: feedback on code of task {task!r} that had passed at turn {turn - 1}, as the results say."
                 " Take log and results from one run"
             )
-        if not is_said and not is_solved and logged.feedback.verbal is VerbalFeedback.EXPERT:
+        if not placed.row.was_asked and not had_passed and logged.feedback.verbal is VerbalFeedback.EXPERT:
             raise SourceUnreadable(
                 f"{placed.place}: no expert's feedback on code of task {task!r}, which had not passed, as the results say."
                 " Take log and results from one run"
@@ -182,7 +182,7 @@ def _require_sense(logged: _Logged, task: str) -> None:
 def _setting_dialogs(logged: _Logged, found: LogFolder, known: Mapping[str, Problem]) -> Iterator[Dialog]:
     for task in logged.turns[0]:
         solved_at = logged.solved_at(task)
-        asked = [turn for turn, rows in enumerate(logged.turns, 1) if rows[task].row.user_feedback is not None]
+        asked = [turn for turn, rows in enumerate(logged.turns[:solved_at], 1) if rows[task].row.was_asked]
         labels = (
             ("part", "static"),
             ("setting", logged.feedback.name),

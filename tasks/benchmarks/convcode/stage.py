@@ -18,8 +18,6 @@ from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_
 from tasks.benchmarks.raw_tables import is_hub_dataset, read_hub
 
 BENCHMARK_NAME = "convcode"
-PART, LIVE = "part", "live"
-"""Label of a dialog, and its value for those that are played with real feedback."""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
@@ -62,7 +60,7 @@ def live_dialog(problem: Problem) -> Dialog:
             Turn(turn=1, role=Role.USER, content=problem.prompt, instruction_id=BASE_INSTRUCTION),
             Turn(turn=1, role=Role.ASSISTANT),
         ),
-        labels=((PART, LIVE),),
+        labels=(("part", "live"),),
         row_digest=problem.row_digest,
     )
 

@@ -7,32 +7,22 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Step
 from schemas.errors import SandboxUnavailable
-from schemas.problem import Instruction, Problem, SuiteKind, TestSuite
+from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider
 from schemas.verdict import Outcome, ProgramReport
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
+from tests.problems import simple_problem
 
-SUITE = TestSuite(tests=("module",), kind="unittest")
-PROBLEM = Problem(
-    benchmark="pairs",
-    dataset_version="1",
-    problem_id="p/1",
-    level="L1",
-    prompt="task",
-    instructions=(Instruction(instruction_id="base", text="task", suite=SUITE),),
-    reference_code="",
-    source_file="f",
-    source_line=1,
-    row_digest=content_id("p"),
-)
+PROBLEM = simple_problem("p/1", "task", "module", "unittest")
+SUITE = PROBLEM.instructions[0].suite
 DIALOG = Dialog(
-    benchmark="pairs",
-    dataset_version="1",
+    benchmark=PROBLEM.benchmark,
+    dataset_version=PROBLEM.dataset_version,
     dialog_id="d/1",
-    problem_id="p/1",
+    problem_id=PROBLEM.problem_id,
     turns=(Turn(turn=1, role=Role.USER, content="task"), Turn(turn=1, role=Role.ASSISTANT)),
-    row_digest=content_id("p"),
+    row_digest=PROBLEM.row_digest,
 )
 
 

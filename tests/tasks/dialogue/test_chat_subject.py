@@ -4,41 +4,20 @@ import asyncio
 
 import pytest
 
-from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, StopReason
-from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import ModelIdentity, Provider, Sampling
 from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, messages_of
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
-
-PROBLEM = Problem(
-    benchmark="pairs",
-    dataset_version="1",
-    problem_id="p/1",
-    level="L1",
-    prompt="one",
-    instructions=(Instruction(instruction_id="base", text="one", suite=TestSuite(tests=("assert 1",))),),
-    reference_code="",
-    source_file="f",
-    source_line=1,
-    row_digest=content_id("p"),
-)
+from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
 
 
 def dialog_with(*extra: Turn, golden: tuple[str | None, ...] = (None, None, None)) -> Dialog:
     turns = [Turn(turn=n, role=Role.ASSISTANT, reference=text) for n, text in enumerate(golden, 1)]
-    return Dialog(
-        benchmark="pairs",
-        dataset_version="1",
-        dialog_id="d/1",
-        problem_id="p/1",
-        turns=(*extra, *turns),
-        row_digest=content_id("p"),
-    )
+    return DIALOG.model_copy(update={"turns": (*extra, *turns)})
 
 
 def said(*texts: str) -> tuple[Step, ...]:

@@ -5,35 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
-from schemas.problem import Instruction, Problem, TestSuite
 from tasks.benchmarks.contract import Cast
 from tasks.dialogue.engine import Ending, converse
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
-
-PROBLEM = Problem(
-    benchmark="b",
-    dataset_version="v",
-    problem_id="p",
-    level="L1",
-    prompt="q",
-    instructions=(Instruction(instruction_id="base", text="q", suite=TestSuite(tests=("assert f()",))),),
-    reference_code="",
-    source_file="f",
-    source_line=1,
-    row_digest="d",
-)
-DIALOG = Dialog(
-    benchmark="b",
-    dataset_version="v",
-    dialog_id="p",
-    problem_id="p",
-    turns=(Turn(turn=1, role=Role.USER, content="q"), Turn(turn=1, role=Role.ASSISTANT)),
-    row_digest="d",
-)
+from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
 
 
 class Speaker:

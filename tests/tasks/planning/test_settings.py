@@ -96,6 +96,15 @@ def test_a_dry_run_counts_and_prices_the_simulator_s_calls_too(tmp_path: Path) -
     assert estimate(plan(tmp_path, "live[model]", ModelRequest(spec="control:empty"))).usd is None
 
 
+def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path) -> None:
+    short = request("live[model]", DEAR, limit=1).model_copy(update={"model": PRICED.model_copy(update={"max_tokens": 20})})
+    found, unbounded = estimate(plan_run(short, Home(tmp_path))), estimate(plan(tmp_path, "live[model]", DEAR, limit=1))
+    later, less = N_ROUNDS - 1, TOKENS_PER_ANSWER - 20
+    assert (found.output_tokens, found.simulator_output_tokens) == (N_ROUNDS * 20, later * 20)
+    assert unbounded.input_tokens - found.input_tokens == later * less
+    assert unbounded.simulator_input_tokens - found.simulator_input_tokens == later * less
+
+
 def test_a_dry_run_leaves_out_what_the_journal_holds(tmp_path: Path) -> None:
     owed = plan(tmp_path, "live[model]", DEAR, limit=1)
     JournalWriter(owed.home.journal(owed.run_id)).append(owed.wanted[0].episode_id, 1, steps(2))

@@ -9,7 +9,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import Feedback
-from schemas.problem import Instruction, Problem, TestSuite
+from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
@@ -18,6 +18,7 @@ from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.code_block import first_python_block
+from tests.problems import simple_problem
 
 NAME, MODULE = "rounds", "tests.tasks.shards.coding_rounds"
 N_ROUNDS = 3
@@ -40,26 +41,12 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 
 def stage(source: Path, dataset_version: str) -> Staged:
     """The same problems whatever lies at `source`: one live dialog each, and of the first two two more that are told."""
-    problems = tuple(_problem(name, n) for n, name in enumerate(ANSWERS, 1))
+    problems = tuple(
+        simple_problem(name, "Write solve(x).", TESTS, "unittest", benchmark=NAME, reference_code=RIGHT, source_line=line)
+        for line, name in enumerate(ANSWERS, 1)
+    )
     told = tuple(_dialog(problem, f"told {n}") for problem in problems[:2] for n in (1, 2))
     return Staged((*(_dialog(problem, "live") for problem in problems), *told), problems, (), n_input=len(problems))
-
-
-def _problem(name: str, line: int) -> Problem:
-    return Problem(
-        benchmark=NAME,
-        dataset_version="sample",
-        problem_id=name,
-        level="all",
-        prompt="Write solve(x).",
-        instructions=(
-            Instruction(instruction_id="base", text="Write solve(x).", suite=TestSuite(tests=(TESTS,), kind="unittest")),
-        ),
-        reference_code=RIGHT,
-        source_file="coding_rounds.py",
-        source_line=line,
-        row_digest=content_id(name),
-    )
 
 
 def _dialog(problem: Problem, part: str) -> Dialog:

@@ -194,6 +194,17 @@ def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(outcome: Outcom
     assert (cache.get("v") is not None) == is_kept
 
 
+def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
+    cache = ReportCache(characters=2000)
+    for length in (1000, 10):
+        cache.keep(ProgramReport(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
+    cache.keep(ProgramReport(verdict_id="other", outcome=Outcome.FAILED))
+    cache.keep(ProgramReport(verdict_id="third", outcome=Outcome.FAILED))
+    assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [False, True, True]
+    cache.keep(ProgramReport(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
+    assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [True, True, True]
+
+
 def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
     programs = runner(tmp_path, ReportCache(), [])
 

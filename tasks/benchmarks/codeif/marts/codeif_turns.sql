@@ -71,63 +71,17 @@ placed as (
     from values_and_all
     where strategy_slot is not null
 ),
-pooled as (
-    select
-        run_id,
-        level,
-        axis,
-        position,
-        metric,
-        stable_mean(value) as mean,
-        list(value order by problem_id) filter (where value is not null) as scored_values,
-        list(problem_id order by problem_id) filter (where value is not null) as scored_problems,
-        count(value) as n,
-        count(*) filter (where is_fault(unscored_reason)) as n_unscored,
-        count(*) filter (where value is null and not is_fault(unscored_reason)) as n_not_applicable
-    from placed
-    group by run_id, level, axis, position, metric
-),
-measured as (
-    select
-        run_id,
-        level,
-        axis,
-        position,
-        metric,
-        mean,
-        interval_low(scored_values, scored_problems) as low,
-        interval_high(scored_values, scored_problems) as high,
-        n,
-        n_unscored,
-        n_not_applicable
-    from pooled
-),
 positions as (
     select
         run_id,
         level,
         axis,
         position,
-        max(mean) filter (where metric = 'instruction_accuracy') as ia,
-        max(low) filter (where metric = 'instruction_accuracy') as ia_low,
-        max(high) filter (where metric = 'instruction_accuracy') as ia_high,
-        max(mean) filter (where metric = 'conversation_accuracy_strict') as ca_strict,
-        max(low) filter (where metric = 'conversation_accuracy_strict') as ca_strict_low,
-        max(high) filter (where metric = 'conversation_accuracy_strict') as ca_strict_high,
-        max(mean) filter (where metric = 'conversation_accuracy_fraction') as ca_fraction,
-        max(low) filter (where metric = 'conversation_accuracy_fraction') as ca_fraction_low,
-        max(high) filter (where metric = 'conversation_accuracy_fraction') as ca_fraction_high,
-        max(mean) filter (where metric = 'instruction_forgetting_ratio') as ifr,
-        max(low) filter (where metric = 'instruction_forgetting_ratio') as ifr_low,
-        max(high) filter (where metric = 'instruction_forgetting_ratio') as ifr_high,
-        coalesce(max(n) filter (where metric = 'instruction_accuracy'), 0) as n,
-        coalesce(max(n_unscored) filter (where metric = 'instruction_accuracy'), 0) as n_unscored,
-        coalesce(max(n) filter (where metric = 'conversation_accuracy_strict'), 0) as n_ca,
-        coalesce(max(n_unscored) filter (where metric = 'conversation_accuracy_strict'), 0) as n_ca_unscored,
-        coalesce(max(n) filter (where metric = 'instruction_forgetting_ratio'), 0) as n_ifr,
-        coalesce(max(n_unscored) filter (where metric = 'instruction_forgetting_ratio'), 0) as n_ifr_unscored,
-        coalesce(max(n_not_applicable) filter (where metric = 'instruction_forgetting_ratio'), 0) as n_ifr_not_applicable
-    from measured
+        pooled(value, problem_id, unscored_reason, metric = 'instruction_accuracy') as ia,
+        pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_strict') as ca_strict,
+        pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_fraction') as ca_fraction,
+        pooled(value, problem_id, unscored_reason, metric = 'instruction_forgetting_ratio') as ifr
+    from placed
     group by run_id, level, axis, position
 )
 select
@@ -139,25 +93,25 @@ select
     positions.level,
     positions.axis,
     positions.position::bigint as turn,
-    positions.ia,
-    positions.ia_low,
-    positions.ia_high,
-    positions.ca_strict,
-    positions.ca_strict_low,
-    positions.ca_strict_high,
-    positions.ca_fraction,
-    positions.ca_fraction_low,
-    positions.ca_fraction_high,
-    positions.ifr,
-    positions.ifr_low,
-    positions.ifr_high,
-    positions.n,
-    positions.n_unscored,
-    positions.n_ca,
-    positions.n_ca_unscored,
-    positions.n_ifr,
-    positions.n_ifr_unscored,
-    positions.n_ifr_not_applicable,
+    positions.ia.mean as ia,
+    positions.ia.low as ia_low,
+    positions.ia.high as ia_high,
+    positions.ca_strict.mean as ca_strict,
+    positions.ca_strict.low as ca_strict_low,
+    positions.ca_strict.high as ca_strict_high,
+    positions.ca_fraction.mean as ca_fraction,
+    positions.ca_fraction.low as ca_fraction_low,
+    positions.ca_fraction.high as ca_fraction_high,
+    positions.ifr.mean as ifr,
+    positions.ifr.low as ifr_low,
+    positions.ifr.high as ifr_high,
+    positions.ia.n,
+    positions.ia.n_unscored,
+    positions.ca_strict.n as n_ca,
+    positions.ca_strict.n_unscored as n_ca_unscored,
+    positions.ifr.n as n_ifr,
+    positions.ifr.n_unscored as n_ifr_unscored,
+    positions.ifr.n_not_applicable as n_ifr_not_applicable,
     changed.sandbox,
     changed.isolated
 from positions

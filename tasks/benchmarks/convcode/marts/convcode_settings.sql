@@ -21,49 +21,23 @@ measured as (
     inner join changed
         on scores.run_id = changed.run_id
 ),
-pooled as (
-    select
-        run_id,
-        turn,
-        metric,
-        stable_mean(value) as mean,
-        list(value order by problem_id) filter (where value is not null) as scored_values,
-        list(problem_id order by problem_id) filter (where value is not null) as scored_problems,
-        count(value) as n,
-        count(*) filter (where is_fault(unscored_reason)) as n_unscored
-    from measured
-    where metric in ('pass_at_1', 'pass_at_1_upstream', 'mrr', 'mrr_upstream', 'recall')
-    group by run_id, turn, metric
-),
 by_turn as (
     select
         run_id,
         turn - 1 as turn,
-        max(mean) filter (where metric = 'pass_at_1') as pass_at_1,
-        max(interval_low(scored_values, scored_problems)) filter (where metric = 'pass_at_1') as pass_at_1_low,
-        max(interval_high(scored_values, scored_problems)) filter (where metric = 'pass_at_1') as pass_at_1_high,
-        coalesce(max(n) filter (where metric = 'pass_at_1'), 0) as n,
-        coalesce(max(n_unscored) filter (where metric = 'pass_at_1'), 0) as n_unscored,
-        max(mean) filter (where metric = 'pass_at_1_upstream') as pass_at_1_upstream
-    from pooled
+        pooled(value, problem_id, unscored_reason, metric = 'pass_at_1') as pass_at_1,
+        stable_mean(case when metric = 'pass_at_1_upstream' then value end) as pass_at_1_upstream
+    from measured
     where turn > 0
     group by run_id, turn
 ),
 by_run as (
     select
         run_id,
-        max(mean) filter (where metric = 'mrr') as mrr,
-        max(interval_low(scored_values, scored_problems)) filter (where metric = 'mrr') as mrr_low,
-        max(interval_high(scored_values, scored_problems)) filter (where metric = 'mrr') as mrr_high,
-        coalesce(max(n) filter (where metric = 'mrr'), 0) as n_mrr,
-        coalesce(max(n_unscored) filter (where metric = 'mrr'), 0) as n_mrr_unscored,
-        max(mean) filter (where metric = 'mrr_upstream') as mrr_upstream,
-        max(mean) filter (where metric = 'recall') as recall,
-        max(interval_low(scored_values, scored_problems)) filter (where metric = 'recall') as recall_low,
-        max(interval_high(scored_values, scored_problems)) filter (where metric = 'recall') as recall_high,
-        coalesce(max(n) filter (where metric = 'recall'), 0) as n_recall,
-        coalesce(max(n_unscored) filter (where metric = 'recall'), 0) as n_recall_unscored
-    from pooled
+        pooled(value, problem_id, unscored_reason, metric = 'mrr') as mrr,
+        stable_mean(case when metric = 'mrr_upstream' then value end) as mrr_upstream,
+        pooled(value, problem_id, unscored_reason, metric = 'recall') as recall
+    from measured
     where turn = 0
     group by run_id
 ),
@@ -183,23 +157,23 @@ select
     replayed.reference_model,
     lengths.turns,
     by_turn.turn,
-    by_turn.pass_at_1,
-    by_turn.pass_at_1_low,
-    by_turn.pass_at_1_high,
-    by_turn.n,
-    by_turn.n_unscored,
+    by_turn.pass_at_1.mean as pass_at_1,
+    by_turn.pass_at_1.low as pass_at_1_low,
+    by_turn.pass_at_1.high as pass_at_1_high,
+    by_turn.pass_at_1.n,
+    by_turn.pass_at_1.n_unscored,
     by_turn.pass_at_1_upstream,
-    by_run.mrr,
-    by_run.mrr_low,
-    by_run.mrr_high,
-    by_run.n_mrr,
-    by_run.n_mrr_unscored,
+    by_run.mrr.mean as mrr,
+    by_run.mrr.low as mrr_low,
+    by_run.mrr.high as mrr_high,
+    by_run.mrr.n as n_mrr,
+    by_run.mrr.n_unscored as n_mrr_unscored,
     by_run.mrr_upstream,
-    by_run.recall,
-    by_run.recall_low,
-    by_run.recall_high,
-    by_run.n_recall,
-    by_run.n_recall_unscored,
+    by_run.recall.mean as recall,
+    by_run.recall.low as recall_low,
+    by_run.recall.high as recall_high,
+    by_run.recall.n as n_recall,
+    by_run.recall.n_unscored as n_recall_unscored,
     feedback.n_feedback,
     feedback.n_verbal_feedback,
     feedback.calls as feedback_calls,

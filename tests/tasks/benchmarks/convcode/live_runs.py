@@ -12,7 +12,7 @@ from schemas.content_id import canonical_json
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import VerbalFeedback
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, TestSuite
+from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
 from schemas.verdict import ProgramReport
 from tasks.benchmarks.contract import CastRequest, FinishedRun
@@ -22,6 +22,7 @@ from tasks.benchmarks.convcode.stage import live_dialog
 from tasks.dialogue.engine import converse
 from tasks.dialogue.transcript import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording
+from tests.problems import simple_problem
 
 FINISHED_AT = "2026-01-02T03:04:05+00:00"
 N_TURNS = 2
@@ -65,20 +66,8 @@ PLOTS: Mapping[str, Plot] = {
 
 def problem(task: str) -> Problem:
     """Write `add`."""
-    text = f"Write add(a, b) for {task}."
-    suite = TestSuite(tests=(TESTS,), kind="unittest")
-    return Problem(
-        benchmark="convcode",
-        dataset_version="sample",
-        problem_id=task,
-        level="all",
-        prompt=text,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=text, suite=suite),),
-        reference_code=RIGHT,
-        source_file="tasks.jsonl",
-        source_line=1,
-        row_digest=f"digest of {task}",
-    )
+    prompt = f"Write add(a, b) for {task}."
+    return simple_problem(task, prompt, TESTS, "unittest", benchmark="convcode", reference_code=RIGHT)
 
 
 PROBLEMS = tuple(problem(task) for task in PLOTS)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from schemas.feedback import ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.problem import Problem
 from tasks.benchmarks.convcode.log_names import LogName, eval_file
+from tests.problems import simple_problem
 
 EXPERT = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)
 NOVICE = FeedbackSetting(execution=ExecutionFeedback.PARTIAL, verbal=VerbalFeedback.NOVICE)
@@ -27,21 +28,9 @@ class Logged:
 TASKS: Mapping[str, Logged] = {"Task/1": Logged(), "Task/2": Logged(solved_at=1), "Task/3": Logged(solved_at=0)}
 
 
-def problem(task: str, prompt: str = "") -> Problem:
+def problem(task: str) -> Problem:
     """A problem of that id."""
-    text = prompt or f"Write {task}."
-    return Problem(
-        benchmark="convcode",
-        dataset_version="sample",
-        problem_id=task,
-        level="all",
-        prompt=text,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=text, suite=TestSuite(tests=("t",), kind="unittest")),),
-        reference_code="gold",
-        source_file="tasks.jsonl",
-        source_line=1,
-        row_digest=f"digest of {task}",
-    )
+    return simple_problem(task, f"Write {task}.", benchmark="convcode")
 
 
 PROBLEMS = tuple(problem(task) for task in TASKS)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import Feedback
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
+from tests.problems import simple_problem
 
 RUN, MODEL, DATASET = "run-1", "recorded:test", "sample"
 OUTCOMES = {"+": Outcome.PASSED, "-": Outcome.FAILED, "t": Outcome.TIMEOUT, "i": Outcome.INFRA, "e": Outcome.ERROR, "?": None}
@@ -17,20 +18,8 @@ TESTS = "import unittest\n\n\nclass TestCases(unittest.TestCase):\n    def test_
 
 
 def problem(name: str = "Sample/1") -> Problem:
-    return Problem(
-        benchmark="convcode",
-        dataset_version=DATASET,
-        problem_id=name,
-        level="",
-        prompt="Write f.",
-        instructions=(
-            Instruction(instruction_id=BASE_INSTRUCTION, text="Write f.", suite=TestSuite(tests=(TESTS,), kind="unittest")),
-        ),
-        reference_code="def f():\n    return 1\n",
-        source_file="rows.jsonl",
-        source_line=1,
-        row_digest=f"row of {name}",
-    )
+    row = f"row of {name}"
+    return simple_problem(name, "Write f.", TESTS, "unittest", benchmark="convcode", dataset_version=DATASET, row_digest=row)
 
 
 def dialog(labels: tuple[tuple[str, str], ...], name: str = "Sample/1") -> Dialog:

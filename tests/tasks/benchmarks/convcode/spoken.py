@@ -10,16 +10,18 @@ from pathlib import Path
 from sandbox import registry
 from sandbox.function_tests import run_program
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, TestSuite
+from schemas.dialog import Role
+from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider, Sampling
 from schemas.verdict import ProgramReport
 from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
+from tasks.benchmarks.convcode.stage import live_dialog
 from tasks.dialogue.engine import Ending, converse
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.recorded_model import RecordedModel, load_recording
+from tests.problems import simple_problem
 
 PROMPT = """Write clamp(numbers, low, high): a list in which each number below low is replaced by low and each above high by high.
 Write self-contained code that begins with:
@@ -84,27 +86,8 @@ def said(remark: str) -> str:
     return f"Reasoning: {THOUGHTS}.\nFeedback: {remark}"
 
 
-PROBLEM = Problem(
-    benchmark="convcode",
-    dataset_version="sample",
-    problem_id="Sample/clamp",
-    level="all",
-    prompt=PROMPT,
-    instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=PROMPT, suite=TestSuite(tests=(TESTS,), kind="unittest")),),
-    reference_code=REFERENCE,
-    source_file="spoken.py",
-    source_line=1,
-    row_digest=content_id("clamp"),
-)
-DIALOG = Dialog(
-    benchmark="convcode",
-    dataset_version="sample",
-    dialog_id="Sample/clamp",
-    problem_id="Sample/clamp",
-    turns=(Turn(turn=1, role=Role.USER, content=PROMPT, instruction_id=BASE_INSTRUCTION), Turn(turn=1, role=Role.ASSISTANT)),
-    labels=(("part", "live"),),
-    row_digest=content_id("clamp"),
-)
+PROBLEM = simple_problem("Sample/clamp", PROMPT, TESTS, "unittest", benchmark="convcode", reference_code=REFERENCE)
+DIALOG = live_dialog(PROBLEM)
 
 
 @dataclass

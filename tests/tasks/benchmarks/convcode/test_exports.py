@@ -192,6 +192,11 @@ def test_what_cannot_be_exported_is_said(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run 'abc'"):
         export_table(Home(home), "convcode-curves", ("abc",), tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "x.csv", tmp_path / f"{'x' * 300}.csv"):
+        with pytest.raises(UsageError, match=r"\.csv: cannot be written"):
+            export_table(Home(home), "convcode-curves", (), out)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_runs_whose_feedback_is_not_replayed_have_nothing_to_correlate(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.tasks.benchmarks.convcode.logged import (
     edit,
     problem,
     write_logs,
+    write_results,
 )
 
 
@@ -75,6 +76,35 @@ def test_nothing_is_asked_where_a_novice_said_nothing(tmp_path: Path) -> None:
     dialogs = static_dialogs(PROBLEMS, write_logs(tmp_path, NOVICE, turns=3, tasks=tasks))
     assert by_task(dialogs) == {"Task/1": ["0", "1", "3"]}
     assert {label(dialog, "reference_solved_at") for dialog in dialogs} == {""}
+
+
+SYNTAX_ERROR = 'Traceback (most recent call last):\n  File "tmp.py", line 1\nSyntaxError: invalid syntax\n'
+
+
+@pytest.mark.parametrize(("setting", "execution"), [(EXPERT, None), (NOVICE, "Passed all test runs")])
+def test_where_the_compiler_alone_spoke_the_turn_is_asked_with_its_message(
+    setting: FeedbackSetting, execution: str | None, tmp_path: Path
+) -> None:
+    """Upstream's logs of code that three calls did not mend, and of a novice who is shown the first tests alone."""
+    folder = write_logs(tmp_path, setting, tasks={"Task/1": Logged()})
+    told = {"compilation_feedback": SYNTAX_ERROR, "execution_feedback": execution, "user_feedback": None}
+    [log] = (path for path in folder.glob("*_ITER=2.jsonl"))
+    edit(log, 1, lambda row: row.update(iteration=5, **told))
+    dialogs = static_dialogs(PROBLEMS, folder)
+    assert by_task(dialogs) == {"Task/1": ["0", "1", "2"]}
+    said = Feedback(compilation=SYNTAX_ERROR, execution=execution)
+    assert dialogs[2].turns[0].content == compose("Write Task/1.", code("Task/1", 1), said)
+
+
+def test_a_task_stays_solved_where_its_tests_waver(tmp_path: Path) -> None:
+    """The code that passed at turn 1 failed at turn 2, so that upstream asked for turn 3."""
+    folder = write_logs(tmp_path, turns=3, tasks={"Task/2": Logged(solved_at=1)})
+    name = "bigcodebench_ref_CF_EF_FULL_SEF_by_gpt-4o"
+    write_results(folder / f"{name}_ITER=2.jsonl", {"Task/2": False})
+    edit(folder / f"{name}_ITER=3.jsonl", 1, lambda row: row.update(user_feedback="Try again."))
+    dialogs = static_dialogs(PROBLEMS, folder)
+    assert by_task(dialogs) == {"Task/2": ["0", "1"]}
+    assert {label(dialog, "reference_solved_at") for dialog in dialogs} == {"1"}
 
 
 def test_every_setting_with_logs_worth_replaying_has_its_dialogs(tmp_path: Path) -> None:

@@ -1,0 +1,16 @@
+-- One value: mean, 95% interval over problems and counts of those of a group's scores for which `counted` holds.
+-- The mean is `stable_mean`, of the list that the interval is made of.
+create macro pooled(value, problem_id, unscored_reason, counted) as {
+    'mean': list_avg(list_sort(list(value order by problem_id) filter (where counted and value is not null))),
+    'low': interval_low(
+        list(value order by problem_id) filter (where counted and value is not null),
+        list(problem_id order by problem_id) filter (where counted and value is not null)
+    ),
+    'high': interval_high(
+        list(value order by problem_id) filter (where counted and value is not null),
+        list(problem_id order by problem_id) filter (where counted and value is not null)
+    ),
+    'n': count(value) filter (where counted),
+    'n_unscored': count(*) filter (where counted and is_fault(unscored_reason)),
+    'n_not_applicable': count(*) filter (where counted and value is null and not is_fault(unscored_reason))
+}
