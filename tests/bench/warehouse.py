@@ -230,6 +230,8 @@ def main() -> None:
         return
     size = (DIALOGS // 10, (0, 2, 10), OWED_EPISODES // 10) if asked.small else (DIALOGS, EARLIER, OWED_EPISODES)
     begun, missed = time.monotonic(), 0
+    if asked.folder:
+        asked.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="parley-bench-", dir=asked.folder) as folder:
         for line in measure(Path(folder), *size):
             print(line, flush=True)
