@@ -83,7 +83,9 @@ def read_config(path: Path) -> NightlyConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"configuration {path} is not YAML: {plain_line(str(error), 300)}") from error
+        raise ConfigError(
+            f"configuration {path} is not YAML: {plain_line(str(error), 300)}. Texts with brackets, commas or colons need quotes"
+        ) from error
     if not isinstance(data, dict):
         raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` and `benchmarks`")
     try:

@@ -73,19 +73,40 @@ class Board:
 
 
 class LineBoard(Board):
-    """One line for each stage, and one every ten seconds of a long one: for logs and pipes."""
+    """One line for each stage, and one every ten seconds of a long one in which something happened: for logs and pipes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_s: float = 10.0) -> None:
         super().__init__()
+        self._every_s = every_s
         self._shown = ("", "")
+        self._shown_text = ""
         self._shown_at = 0.0
         self.started = time.monotonic()
 
     def refresh(self) -> None:
-        key, now = (self.title, self.stage_name), time.monotonic()
-        if key != self._shown or now - self._shown_at > 10:
-            self._shown, self._shown_at = key, now
-            print(f"{self.describe()} · {now - self.started:.0f} s", file=sys.stderr, flush=True)
+        with self.lock:
+            key, now, text = (self.title, self.stage_name), time.monotonic(), self.describe()
+            if key != self._shown or (now - self._shown_at > self._every_s and text != self._shown_text):
+                self._shown, self._shown_at, self._shown_text = key, now, text
+                print(f"{text} · {now - self.started:.0f} s", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """What happened just after a line is shown, too, and not only when something happens again: that may take minutes."""
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(self._every_s / 10):
+                if self.stage_name:
+                    self.refresh()
+
+        looker = threading.Thread(target=look, name="parley-lines", daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looker.join()
 
 
 class LiveBoard(Board):

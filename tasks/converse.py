@@ -107,6 +107,7 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
             seed=w.seed,
             attempt=begun[w.episode_id].attempt + 1 if w.episode_id in begun else 1,
             steps=begun[w.episode_id].steps if w.episode_id in begun else (),
+            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers) if w.episode_id in begun else (),
         )
         for w in owed
     ]

@@ -12,6 +12,8 @@ MIN_MODELS = 5
 """Below it almost any order looks correlated: four models agree by chance one time in twelve."""
 RESAMPLES = 9_999
 SEED = 20250917
+_PLACES = 12
+"""Of rho; beyond them is the noise of its division: 0.9999999999999999 for models in the same order."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> RankCorrelation
     from scipy.stats import spearmanr
 
     found: Any = spearmanr(first, second)
-    return RankCorrelation(n, float(found.statistic), _p_value(first, second))
+    return RankCorrelation(n, round(float(found.statistic), _PLACES), _p_value(first, second))
 
 
 def _p_value(first: Sequence[float], second: Sequence[float]) -> float:

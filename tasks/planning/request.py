@@ -1,6 +1,7 @@
 """What a person or a configuration asks for: one model on one setting of one benchmark."""
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -103,16 +104,25 @@ class EvaluationRequest(Frozen):
 def explain(error: ValidationError) -> str:
     """A validation error in one line: each field with its value and what it takes."""
     parts = []
-    for problem in error.errors():
+    problems = error.errors()
+    for problem in problems:
+        if problem["type"] == "too_short" and any(_lies_in(other["loc"], problem["loc"]) for other in problems):
+            continue  # what it holds is not valid, and pydantic counts the valid ones
         place = ".".join(str(step) for step in problem["loc"]) or "the whole"
         known = ""
         if problem["type"] == "extra_forbidden":
             known = "; no such field"
+        if problem["type"] == "string_type" and isinstance(problem["input"], (int, float, date)):
+            known = ": put it in quotes"
         shown = plain_line(repr(_without_keys(problem["input"])), 60) if problem["type"] != "missing" else "missing"
         if any(looks_secret(str(step)) for step in problem["loc"]):
             shown = "(not shown)"
         parts.append(f"{place} = {shown}: {problem['msg']}{known}" if shown != "missing" else f"{place} is missing")
     return "; ".join(parts)
+
+
+def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool:
+    return len(place) > len(whole) and place[: len(whole)] == whole
 
 
 def _without_keys(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """A shard of episodes, played in a worker process."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from schemas.content_id import content_id
@@ -13,7 +13,9 @@ from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Cast, CastRequest, ProgramRunner
 from tasks.dialogue.engine import Ending, converse
 from tasks.dialogue.transcript import Transcript
+from tasks.language.chat_model import ChatModel
 from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.shards.paid_answers import PaidAnswers, RememberingModel
 from tasks.shards.program_runner import EpisodePrograms
 from tasks.shards.worker import Worker, this_worker
 from tasks.storage.clock import utc_now
@@ -66,43 +68,50 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: Shar
     if job.steps:
         journal.append(job.episode_id, job.attempt, job.steps)
 
+    def journaled(write: Callable[[], None]) -> None:
+        hold.check()
+        worker.check_not_stopped(run_id)
+        try:
+            write()
+        except (DiskFull, OSError) as fault:
+            worker.stop(run_id, fault)
+            raise
+
     free: list[Step] = []
+    paid = PaidAnswers(
+        job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers))
+    )
 
     def keep(step: Step) -> None:
         free.append(step)
         if step.n_calls == 0 and step.role is not Role.ASSISTANT:
             return  # no request was paid for it: it is written with what answers it
-        hold.check()
-        worker.check_not_stopped(run_id)
-        try:
-            journal.append(job.episode_id, job.attempt, free)
-        except (DiskFull, OSError) as fault:
-            worker.stop(run_id, fault)
-            raise
+        journaled(lambda: journal.append(job.episode_id, job.attempt, free))
         free.clear()
+        paid.forget()
         answered = step.role is Role.ASSISTANT
         worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
 
     started = utc_now()
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
-    programs = EpisodePrograms(worker.programs(context))
-    ending = await converse(opening, _cast(worker, context, job, programs), keep)
+    programs = EpisodePrograms(worker.programs(context), paid.keep)
+    ending = await converse(opening, _cast(worker, context, job, programs, paid), keep)
     is_fault = ending.stop_reason is StopReason.INFRA
     worker.count(run_id, STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Played(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
 
 
-def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: ProgramRunner) -> Cast:
+def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
     spec = context.spec
-    simulator = None
+    simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        simulator = worker.model(context, spec.simulator, context.simulator)
+        simulator = RememberingModel(worker.model(context, spec.simulator, context.simulator), paid)
     request = CastRequest(
         setting=spec.setting,
         options=dict(spec.episode_options),
         problem=job.problem,
         dialog=job.dialog,
-        subject=worker.model(context, spec.subject, context.subject),
+        subject=RememberingModel(worker.model(context, spec.subject, context.subject), paid),
         simulator=simulator,
         sampling=spec.sampling,
         programs=programs,

@@ -8,6 +8,7 @@ from schemas.episode import Episode, Step
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, RunSpec
 from schemas.verdict import TestVerdict
+from tasks.language.chat_model import Completion
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class EpisodeJob:
     seed: int
     attempt: int
     steps: tuple[Step, ...] = ()
+    answers: tuple[tuple[str, Completion], ...] = ()
+    """(key of the request, answer) of what it was answered beyond that (`paid_answers`), in the order of asking."""
 
 
 @dataclass(frozen=True)

@@ -106,10 +106,13 @@ class EpisodePrograms:
     """The `ProgramRunner` of one episode; `n_run` counts what was run for it."""
 
     of_run: RunPrograms
+    before: Callable[[], None] = lambda: None
+    """Is called before each program."""
     n_run: int = 0
 
     async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
         """See `RunPrograms.find`."""
+        self.before()
         report, was_run = await self.of_run.find(kind, code, tests)
         self.n_run += was_run
         return report

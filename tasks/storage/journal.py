@@ -1,8 +1,9 @@
 """Turns of unfinished episodes, kept as they are said.
 
 A worker process appends to segments of its own, one `write()` for each message, before the next is asked for. A line holds
-episode, attempt and messages. When an episode is taken up again, its messages so far are written as the first line of the new
-attempt: the highest attempt always stands alone, and what a superseded worker still writes is ignored.
+episode, attempt and messages, or answers of a message that is not ready: its program is about to run. When an episode is taken
+up again, its messages so far are written as the first line of the new attempt: the highest attempt's messages always stand
+alone, and those that a superseded worker still writes are ignored. Its answers are not: the same will be asked again.
 """
 
 import errno
@@ -10,7 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 
 from schemas.dialog import Role
 from schemas.episode import Step
+from tasks.language.chat_model import Completion
 from tasks.storage.disk import naming_full_disk
 
 
@@ -37,7 +39,19 @@ class JournalWriter:
             DiskFull: no room. What was written before stays readable.
             OSError: no right to write.
         """
-        line = _line({"episode_id": episode_id, "attempt": attempt, "steps": [_dump(s) for s in steps]})
+        self._write(_line({"episode_id": episode_id, "attempt": attempt, "steps": [_dump(s) for s in steps]}))
+
+    def append_answers(self, episode_id: str, attempt: int, answers: Mapping[str, Completion]) -> None:
+        """Keep answers that are in no message yet, by the key of their request.
+
+        Raises:
+            DiskFull: as `append`.
+            OSError: as `append`.
+        """
+        said = {key: asdict(answer) for key, answer in answers.items()}
+        self._write(_line({"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": said}))
+
+    def _write(self, line: bytes) -> None:
         with self._lock, naming_full_disk("a turn", self._folder, len(line)):
             if self._descriptor is None:
                 self._descriptor = self._open_segment()
@@ -83,12 +97,15 @@ class Unfinished:
 
     attempt: int
     steps: tuple[Step, ...] = ()
+    answers: tuple[tuple[int, str, Completion], ...] = ()
+    """(attempt, key of the request, answer) of what was answered before a message was ready."""
 
 
 @dataclass
 class _Collected:
     attempt: int = 0
     steps: list[Step] = field(default_factory=list[Step])
+    answers: list[tuple[int, str, Completion]] = field(default_factory=list[tuple[int, str, Completion]])
 
 
 def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
@@ -106,14 +123,16 @@ def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str
                 if wanted is not None and episode_id not in wanted:
                     continue
                 steps = [Step.model_validate(step) for step in row["steps"]]
+                answers = [(attempt, key, Completion(**answer)) for key, answer in row.get("answers", {}).items()]
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):  # a torn line
                 continue
             entry = collected.setdefault(episode_id, _Collected())
+            entry.answers.extend(answers)
             if attempt > entry.attempt:
                 entry.attempt, entry.steps = attempt, steps
             elif attempt == entry.attempt:
                 entry.steps.extend(steps)
-    return {key: Unfinished(entry.attempt, _in_order(entry.steps)) for key, entry in collected.items()}
+    return {key: Unfinished(entry.attempt, _in_order(entry.steps), tuple(entry.answers)) for key, entry in collected.items()}
 
 
 def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:

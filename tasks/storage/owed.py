@@ -91,7 +91,10 @@ def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str])
 def unfinished(
     owed: Sequence[WantedEpisode], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
 ) -> dict[str, Unfinished]:
-    """What is already known of each owed episode: the longer of journal and stored (infra) attempt, and the highest attempt."""
+    """What is already known of each owed episode: the longer of journal and stored (infra) attempt, and the highest attempt.
+
+    Answers of an attempt that came to an end are left out: they may be what it ended as infra for.
+    """
     known: dict[str, Unfinished] = {}
     for wanted in owed:
         candidates = [journal[wanted.episode_id]] if wanted.episode_id in journal else []
@@ -100,5 +103,7 @@ def unfinished(
             candidates.append(Unfinished(episode.attempt, episode.steps))
         if candidates:
             longest = max(candidates, key=lambda c: (c.attempt, len(c.steps)))
-            known[wanted.episode_id] = Unfinished(max(c.attempt for c in candidates), longest.steps)
+            ended = stored[wanted.episode_id].attempt if wanted.episode_id in stored else 0
+            answers = tuple(answer for c in candidates for answer in c.answers if answer[0] > ended)
+            known[wanted.episode_id] = Unfinished(max(c.attempt for c in candidates), longest.steps, answers)
     return known

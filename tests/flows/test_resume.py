@@ -97,3 +97,24 @@ def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
         assert "go on with: parley run codeif.static" in err
         wait_until(lambda: not living(relatives), 20, "the end of every process of the stopped run")
         assert_whole_and_unrepeated(home, server, server.answered)
+
+
+SLOW = "```python\nimport time\ntime.sleep(20)\n```"
+"""A program that outlasts the kill: its answer is paid for, and its message not ready."""
+
+
+def test_an_answer_whose_program_runs_at_a_kill_is_not_asked_for_again(served_home: Path) -> None:
+    setting = ("run", "convcode.live[none]", "--dataset-version", "sample", "--workers", "1", "--limit", "3")
+    with model_server(choose=lambda _name, _n: Reply(content=SLOW), max_seconds=240) as server:
+        arguments = (*setting, "--model", f"openai:mock@{server.base_url}", "--revision", "1")
+        with started(served_home, *arguments) as process:
+            wait_until(lambda: server.answered >= 3, 90, "the third answer")
+            kept = served_home / "journal"
+            wait_until(
+                lambda: sum(p.read_bytes().count(b"\n") for p in kept.rglob("*.jsonl")) >= 3, 10, "its line in the journal"
+            )
+            process.kill()
+            process.wait()
+        line = parley(served_home, *arguments, "--json").json()
+        assert (line["episodes"], line["owed"], sum(server.prompts.values())) == (3, 0, 3)
+        assert ask(served_home, "SELECT sum(n_calls) n FROM turns WHERE role = 'assistant'") == [{"n": 3}]

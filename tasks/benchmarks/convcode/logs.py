@@ -133,7 +133,10 @@ def _require_tasks(
     for turn, rows in enumerate((first, *turns)):
         for task, placed in logged.items():
             if task not in rows:
-                raise SourceUnreadable(f"{files[turn]} has no row of task {task!r}, which {placed.place} goes on with")
+                raise SourceUnreadable(
+                    f"{files[turn]} has no row of task {task!r}, which {placed.place} goes on with. Fetch the log again, or"
+                    " build it anew"
+                )
     if any(placed.row.row_digest is None for placed in logged.values()):
         for task in known:
             if task not in logged:
