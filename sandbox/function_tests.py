@@ -17,7 +17,7 @@ from schemas.verdict import CaseReport, FailureReason, Outcome, ProgramVerdict
 
 __all__ = ["LONGEST_DETAIL", "RUNNER_VERSION", "FunctionVerdict", "harmless", "run_function_tests", "run_program"]
 
-RUNNER_VERSION = 3
+RUNNER_VERSION = 4
 """Raise it when the same program could get another verdict: it is part of `verdict_id`."""
 
 

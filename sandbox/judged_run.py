@@ -118,7 +118,7 @@ def judge_units(
         "code": code + "\n",
         "main": main,
         "kind": kind,
-        "imports": " ".join(imported_by(source)),
+        "imports": " ".join(used_by(source)),
         "mocks": "1" if "mock" in source or "patch" in source else "",
         "lenient": " ".join(word for word in ("ANY", "approx") if word in source),
     }
@@ -170,6 +170,35 @@ def imported_by(tests: str) -> tuple[str, ...]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found |= {_NAMED_WITHOUT_IMPORT[node.value.id]} if node.value.id in _NAMED_WITHOUT_IMPORT else set()
     return tuple(sorted(found - {"__future__"}))
+
+
+@functools.lru_cache(maxsize=4096)
+def used_by(tests: str) -> tuple[str, ...]:
+    """`imported_by`, and what may be modules below those: `np.testing` where `np.testing.assert_allclose` is called; sorted."""
+    imported = imported_by(tests)
+    if not imported:
+        return ()
+    nodes = list(ast.walk(parse(tests)))
+    aliases = {name: module for name, module in _NAMED_WITHOUT_IMPORT.items() if module in imported}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            aliases |= {item.asname or item.name.partition(".")[0]: _aliased(item) for item in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            aliases |= {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
+    holders = (ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and _is_dotted(node.value))
+    parts = (text.partition(".") for text in holders)
+    used = {f"{aliases[first]}.{rest}".strip(".") for first, _, rest in parts if first in aliases}
+    return tuple(sorted((used | set(imported)) - {"__future__"}))
+
+
+def _aliased(item: ast.alias) -> str:
+    return item.name if item.asname else item.name.partition(".")[0]
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _believed(told: Report, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:

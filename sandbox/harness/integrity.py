@@ -10,12 +10,14 @@ import gc
 import os
 import sys
 
+from library_values import is_librarys
+from module_contents import SUITES, cells_of, contents_of, entry_of, imported, judged_classes, tools_of_unittest, without
+
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
     from typing import Any
 
 _MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
@@ -26,12 +28,14 @@ _JUDGING = (
 )
 """Modules that judge style, and those that hold assertions. The candidate gets copies of its own of a group that its tests use,
 and of no other: libraries that know two copies of `inspect` do not understand each other's signatures."""
+_LOOKS, _CHANCE = 1000, 16
+"""Calls in the tests' text at which all assertions are looked at; and of 256 of those after them, at how many."""
 _OF_INSPECT = ("Signature", "BoundArguments", "Parameter")
-_CLASSES = ("unittest", "pytest", "_pytest", "pluggy")
-"""Packages that are looked at with all their modules and classes."""
+_PLAIN = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset)
 _function_kind, _builtin_kind = type(lambda: None), type(len)
 _class_flags, _HEAP_TYPE = type.__dict__["__flags__"].__get__, 1 << 9
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
+_mro = type.__dict__["__mro__"].__get__
 _is_frozen_module = "<frozen"
 
 
@@ -54,22 +58,30 @@ def guard(
         mocks: the tests patch modules themselves, and may leave a mock behind.
     """
     folders = (*(f"{folder}/" for folder in trusted), _is_frozen_module)
-    modules = _imported(imports)
+    modules = imported(imports)
     used = {name.partition(".")[0] for name in modules}
     judging = tuple(name for group in _JUDGING if set_aside and not used.isdisjoint(group) for name in group)
-    own_copies = _set_aside(judging)
+    own_copies = without(judging)
     standard = dict(builtins.__dict__)
     meta_path, path_hooks, path = list(sys.meta_path), list(sys.path_hooks), list(sys.path)
-    contents = _contents(modules)
-    if not used.isdisjoint(("unittest", "doctest")) and "inspect" not in judging:
-        inspecting = _imported(("inspect",))
-        contents += _contents(inspecting)
-        contents += [(kind, dict(_class_dict(kind))) for name in _OF_INSPECT for kind in [vars(inspecting["inspect"])[name]]]
+    contents, judged = contents_of(modules), judged_classes(modules)
+    if not used.isdisjoint(("unittest", "doctest")):
+        contents += tools_of_unittest()
+        if "inspect" not in judging:
+            inspecting = imported(("inspect",))
+            contents += contents_of(inspecting)
+            kinds = (vars(inspecting["inspect"])[name] for name in _OF_INSPECT)
+            contents += [entry_of(kind, dict(_class_dict(kind))) for kind in kinds]
+    cells = cells_of(contents)
     new_classes = _class_finder()
     canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
     loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
     function_kind, get, kept = _function_kind, dict.get, []
-    assigned: set[tuple[str, int, int, str]] = set()
+    module_kind, assigned = type(sys), set[tuple[str, int, int, str]]()
+    mentioned, by_name, of_tests = set[str](), set[str](), list[type]()
+    suites: list[Any] = []
+    cases: list[Any] = []
+    looked, urandom = list[None](), os.urandom
 
     def restore_imports() -> None:
         """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
@@ -102,34 +114,101 @@ def guard(
             return
         accuse("a false assertion passes")
 
-    def verify_modules(during_tests: bool) -> None:
-        """Accuses where a function or class of a module that the tests use is another one now."""
-        for holder, before in contents:
-            now = holder.__dict__ if type(holder) is type(sys) else _class_dict(holder)
+    def verify_contents(entries: list[Any], during_tests: bool) -> None:
+        for holder, before, names, kinds in entries:
+            is_module = type(holder) is module_kind
+            now = holder.__dict__ if is_module else _class_dict(holder)
             for name, value in before.items():
                 found = now.get(name)
                 if found is not value and not is_harmless(holder, name, found, during_tests):
-                    title = holder.__name__ if type(holder) is type(sys) else _class_name(holder)
-                    accuse(f"replaced {title}.{name}")
+                    accuse(f"replaced {title(holder)}.{name}")
+            if not is_module and _mro(holder) != kinds:
+                accuse(f"gave {title(holder)} other bases")
+            if len(now) != len(names) and (not is_module or is_suite(holder)):
+                for name in [name for name in now if name not in names]:
+                    hides = name in standard if is_module else any(name in _class_dict(kind) for kind in kinds[1:])
+                    if hides and type(now[name]) not in _PLAIN and not is_harmless(holder, name, now[name], during_tests):
+                        accuse(f"replaced {title(holder)}.{name}")
+
+    def verify_modules(during_tests: bool) -> None:
+        """Accuses where a function or class of a module that the tests use is another one now."""
+        verify_contents(contents, during_tests)
+        for cell, value in cells:
+            if cell.cell_contents is not value:
+                accuse("replaced what a function of the tests calls")
+        for kind, before in judged:
+            now = _class_dict(kind)
+            for name in mentioned:
+                found = now.get(name)
+                if found is not before.get(name) and not is_librarys(found, is_trusted):
+                    hides = name in before or any(name in _class_dict(base) for base in _mro(kind)[1:])
+                    if hides and not is_harmless(kind, name, found, during_tests):
+                        accuse(f"replaced {title(kind)}.{name}")
+
+    def verify_suites(all_of_them: bool) -> None:
+        """As `verify_modules`, while a test runs: of the classes that assert, or only of the tests' cases.
+
+        It costs up to 0.1 ms: after many times only some are chosen, by chance, so that long loops in tests stay fast.
+        """
+        if len(looked) < _LOOKS:
+            looked.append(None)
+        elif urandom(1)[0] >= _CHANCE:
+            return
+        for entry in suites if all_of_them else cases:
+            now = _class_dict(entry[0])
+            if len(now) != len(entry[1]) or any(now.get(name) is not value for name, value in entry[1].items()):
+                verify_contents([entry], True)
+
+    def title(holder: Any) -> str:
+        return holder.__name__ if type(holder) is module_kind else _class_name(holder)
+
+    def is_suite(holder: Any) -> bool:
+        name = holder.__name__ if type(holder) is module_kind else _class_dict(holder).get("__module__", "")
+        return name.partition(".")[0] in SUITES
+
+    def is_trusted(file: str) -> bool:
+        return file.startswith(folders)
 
     def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
-        if during_tests and mocks and type(value).__module__ == "unittest.mock":
-            return True
+        if during_tests and name in by_name:
+            if mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
+                return True
+            if holder in of_tests and type(value) is not function_kind:
+                return True
         if during_tests and type(value) is function_kind and value.__code__.co_filename == tests:
             line, own = value.__code__.co_firstlineno, value.__code__.co_name
             if any(name == attribute and (first <= line <= last or own == given) for attribute, first, last, given in assigned):
                 return True
         if "site-packages" not in (getattr(holder, "__file__", None) or "") or holder.__name__.startswith("numpy"):
             return False
-        return type(value) is not function_kind or value.__code__.co_filename.startswith(folders)
+        return is_librarys(value, is_trusted) and package_of(value, name) == holder.__name__.partition(".")[0]
 
-    def add_assigned(statements: set[tuple[str, int, int, str]]) -> None:
-        """What the tests themselves assign to attributes is no finding: attribute, lines, and the name of what is assigned."""
+    def package_of(value: Any, name: str) -> str:
+        """Package of what a library put in a place of its own later; a function has that place's name."""
+        if type(value) is function_kind:
+            return value.__globals__.get("__name__", "").partition(".")[0] if value.__name__ == name else ""
+        kind = value if issubclass(type(value), type) else type(value)
+        return str(_class_dict(kind).get("__module__", "")).partition(".")[0]
+
+    def add_assigned(statements: set[tuple[str, int, int, str]], read: set[str], given: set[str]) -> None:
+        """What the tests themselves assign to attributes is no finding: attribute, lines, and the name of what is assigned.
+
+        Args:
+            read: attributes that they read.
+            given: names that they may give things by, in a patch say.
+        """
         assigned.update(statements)
+        mentioned.update(read)
+        by_name.update(given)
 
     def add_classes(kinds: list[type]) -> None:
         """Watch these classes too (the tests' own)."""
-        contents.extend((kind, dict(_class_dict(kind))) for kind in kinds)
+        new = [entry_of(kind, dict(_class_dict(kind))) for kind in kinds if kind not in of_tests]
+        of_tests.extend(kind for kind in kinds if kind not in of_tests)
+        contents.extend(new)
+        cells.extend(cells_of(new))
+        suites[:] = [entry for entry in contents if type(entry[0]) is not module_kind]
+        cases[:] = [entry for entry in suites if entry[0] in of_tests or _class_name(entry[0]) == "TestCase"]
 
     def verify_equality() -> None:
         """Accuses where a new class claims to equal an object that nobody has ever seen."""
@@ -146,45 +225,11 @@ def guard(
         "restore_imports": restore_imports,
         "verify": verify,
         "verify_modules": verify_modules,
+        "verify_suites": verify_suites,
         "add_assigned": add_assigned,
         "add_classes": add_classes,
         "verify_equality": verify_equality,
     }
-
-
-def _imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
-    found: dict[str, ModuleType] = {}
-    for name in names:
-        try:
-            __import__(name)
-            found[name] = sys.modules[name]
-        except BaseException:  # noqa: BLE001 - it will fail again in the tests, which is theirs to show
-            continue
-    for name in list(sys.modules):
-        package = name.partition(".")[0]
-        if package in _CLASSES and package in found:
-            found[name] = sys.modules[name]
-    return found
-
-
-def _set_aside(packages: tuple[str, ...]) -> dict[str, ModuleType]:
-    """Take them out of sight: the candidate loads its own."""
-    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
-    for name in kept:
-        del sys.modules[name]
-    return kept
-
-
-def _contents(modules: dict[str, ModuleType]) -> list[tuple[Any, dict[str, Any]]]:
-    """Functions and classes of each module, and what its classes hold where they are Python's."""
-    found: list[tuple[Any, dict[str, Any]]] = []
-    for name, module in modules.items():
-        held = {key: value for key, value in vars(module).items() if callable(value)}
-        found.append((module, held))
-        if name.partition(".")[0] in _CLASSES:
-            kinds = [value for value in held.values() if isinstance(value, type) and value.__module__.startswith(_CLASSES)]
-            found.extend((kind, dict(_class_dict(kind))) for kind in kinds)
-    return found
 
 
 def _class_finder() -> Callable[[], list[type]]:

@@ -15,16 +15,20 @@ from _ast import (
     AsyncFunctionDef,
     Attribute,
     ClassDef,
+    Constant,
     FunctionDef,
+    Global,
     Import,
     ImportFrom,
     Module,
     Name,
     PyCF_ONLY_AST,
     Store,
+    keyword,
 )
 
-from comparison import bound, comparing, instrumented
+from comparison import comparing
+from instrumentation import bound, instrumented
 from integrity import guard, install_packages, verify_source
 from pytest_nodes import run_nodes
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
@@ -85,11 +89,15 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
         imports = tuple(job["imports"].decode().split())
         lenient = _lenient_types(job["lenient"].decode().split())
         checks = guard(accuse, imports, trusted, TESTS, mocks=job["mocks"] == b"1")
-        compare = comparing(accuse, lenient)
-        run_statements = _statement_runner(names, compare, checks, only_here)
-        run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
         hide_frames_from_handlers()
-        start_watch(accuse, library, trusted, (TESTS,))
+        is_own_process = start_watch(accuse, library, trusted, (TESTS,), (comparing, case_runner))
+
+        def here(is_asserting: bool) -> None:
+            is_own_process()
+            checks["verify_suites"](is_asserting)
+
+        run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, lenient), checks, only_here)
+        run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
         sys.path.insert(0, os.getcwd())
         sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the frames between the interpreter and a script's first
         try:
@@ -123,6 +131,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
         only_here()
         checks["verify"](names)
         checks["verify_modules"](True)
+        verify_defined()
         say(b"passed" if failure is None else b"failed", _told(failure or b"", path))
     try:
         checks["verify_equality"]()
@@ -154,28 +163,37 @@ def _lenient_types(wanted: list[str]) -> tuple[type, ...]:
 
 def _statement_runner(
     names: dict[str, Any], compare: dict[str, Any], checks: dict[str, Any], only_here: Callable[[], None]
-) -> Callable[[bytes, int], None]:
-    """A function that runs statements one by one, and notices where the candidate replaced what they have defined."""
-    parse, run, defined = compile, exec, {}
+) -> tuple[Callable[[bytes, int], None], Callable[[], None]]:
+    """A function that runs statements one by one, and notices where the candidate replaced what they have defined; and one
+    that looks for that alone."""
+    parse, run, defined, rebinding = compile, exec, {}, set[str]()
     kinds = (FunctionDef, AsyncFunctionDef, ClassDef)
 
     def run_statements(text: bytes, flags: int) -> None:
         for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
             made, rebound = _made_by(statement, kinds), _stored_in(statement)
-            checks["add_assigned"](_assigned_in(statement))
+            declared = {name for node in _nodes(statement) if isinstance(node, Global) for name in node.names}
+            checks["add_assigned"](_assigned_in(statement), *_named_in(statement))
             tree = Module([instrumented(statement)], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
             only_here()
             checks["verify"](names)
-            for name in rebound:
+            for name in (*rebound, *declared):
                 defined.pop(name, None)
-            defined.update({name: names[name] for name in made if name in names})
-            for name, value in defined.items():
-                if names.get(name) is not value:
-                    checks["accuse"](f"replaced {name}, which its tests define")
+            rebinding.update(declared)
+            defined.update({name: names[name] for name in made if name in names and name not in rebinding})
+            if type(statement) is ClassDef:
+                checks["add_classes"]([names[name] for name in made if issubclass(type(names.get(name)), type)])
+            verify_defined()
 
-    return run_statements
+    def verify_defined() -> None:
+        """Accuses where a function, class or import of the tests is another one now."""
+        for name, value in defined.items():
+            if names.get(name) is not value:
+                checks["accuse"](f"replaced {name}, which its tests define")
+
+    return run_statements, verify_defined
 
 
 def _made_by(statement: AST, kinds: tuple[type[FunctionDef | AsyncFunctionDef | ClassDef], ...]) -> tuple[str, ...]:
@@ -202,6 +220,19 @@ def _assigned_in(tree: AST) -> set[tuple[str, int, int, str]]:
             stored = [item for item in targets if isinstance(item.ctx, Store) and _root(item) not in ("", "self", "cls")]
             found |= {(item.attr, node.lineno, node.end_lineno or node.lineno, given) for item in stored}
     return found
+
+
+def _named_in(tree: AST) -> tuple[set[str], set[str]]:
+    """Attributes that a statement reads; and names that it may give things by: attributes, keywords, the last parts of texts."""
+    read, given = set[str](), set[str]()
+    for node in _nodes(tree):
+        if isinstance(node, Attribute):
+            (given if isinstance(node.ctx, Store) else read).add(node.attr)
+        elif isinstance(node, keyword):
+            given.add(node.arg or "")
+        elif isinstance(node, Constant) and type(node.value) is str:
+            given.add(node.value.rpartition(".")[2])
+    return read, given
 
 
 def _root(node: Any) -> str:

@@ -8,57 +8,96 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 
-def hide_frames_from_handlers() -> None:
-    """Signal handlers get None for the interrupted frame, and a fresh copy of the module that gives it is a finding.
+_AT_ONCE = 8
+"""Calls of one function that may be under way: an import may need another one, and threads import too."""
 
-    The real function is kept by a generator, whose frame nobody can ask for unnoticed; what the candidate can reach of the
+
+def hide_frames_from_handlers() -> None:
+    """Signal handlers get None for the interrupted frame.
+
+    A fresh copy of the module that gives it, and code that is given the name of another file, are told to the watch.
+
+    The real functions are kept by generators, whose frames nobody can ask for unnoticed; what the candidate can reach of the
     functions made here has globals of its own.
     """
     make_function: Any = type(hide_frames_from_handlers)
-    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins})()
+    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins, "_AT_ONCE": _AT_ONCE})()
 
 
 def _replace_signal_functions() -> None:
     import _imp
     import _signal  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
-    from sys import audit
+    from sys import audit, implementation
 
-    def registering(register: Callable[[Any, Any], Any]) -> Any:
+    namespace: Any = type(implementation)
+    private: Any = _imp
+    real_signal, real_create, real_rename = _signal.signal, private.create_builtin, private._fix_co_filename
+
+    def register(number: Any, handler: Any) -> Any:
+        given = handler
+        if callable(handler):
+
+            def given(number: int, frame: object, handler: Any = handler) -> Any:
+                return handler(number, None)
+
+            given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]  (read by the two below)
+        return real_signal(number, given)
+
+    def create(spec: Any) -> Any:
+        name = str.__str__(spec.name)  # asked for once: it could be another one next time
+        if name in ("_signal", "_imp"):
+            audit("parley.fresh_module", name)
+        return real_create(namespace(name=name))
+
+    def rename(code: Any, path: Any) -> None:
+        audit("parley.renamed_code", path)
+        real_rename(code, path)
+
+    def keeping(function: Any) -> Any:
         outcome: Any = None
         while True:
-            number, handler = yield outcome
-            given = handler
-            if callable(handler) and not isinstance(handler, int):
-
-                def given(number: int, frame: object, handler: Any = handler) -> Any:
-                    return handler(number, None)
-
-                given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]  (read by the two below)
+            arguments = yield outcome
             try:
-                outcome = (register(number, given), None)
+                outcome = (function(*arguments), None)
             except BaseException as error:  # noqa: BLE001 - raised again for the caller
                 outcome = (None, error.with_traceback(None))
 
-    keeper = registering(_signal.signal)
-    next(keeper)
+    def kept(function: Any) -> Any:
+        keepers = [keeping(function) for _ in range(_AT_ONCE)]
+        for keeper in keepers:
+            next(keeper)
+        return tuple(keeper.send for keeper in keepers)
 
-    def signal(signalnum: int, handler: Any, send: Any = keeper.send) -> Any:
-        before, error = send((signalnum, handler))
-        if error is not None:
-            raise error
+    def called(senders: Any, *arguments: Any) -> Any:
+        while True:
+            for send in senders:
+                try:
+                    outcome, error = send(arguments)
+                except ValueError:  # in use, by another thread or further down
+                    continue
+                if error is not None:
+                    raise error
+                return outcome
+
+    first, *others = kept(register)
+    creators, renamers = kept(create), kept(rename)
+
+    def signal(signalnum: int, handler: Any, send: Any = first, others: Any = others) -> Any:
+        before = called((send, *others), signalnum, handler)
         return getattr(before, "__wrapped__", before)
 
     def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
         found = real(signalnum)
         return getattr(found, "__wrapped__", found)
 
-    def create_builtin(spec: Any, real: Any = _imp.create_builtin) -> Any:
-        if spec.name in ("_signal", "_imp"):
-            audit("parley.fresh_module", spec.name)
-        return real(spec)
+    def create_builtin(spec: Any, senders: Any = creators) -> Any:
+        return called(senders, spec)
 
-    _signal.signal, _signal.getsignal, _imp.create_builtin = signal, getsignal, create_builtin
+    def _fix_co_filename(code: Any, path: str, senders: Any = renamers) -> Any:
+        return called(senders, code, path)
+
+    _signal.signal, _signal.getsignal = signal, getsignal
+    private.create_builtin, private._fix_co_filename = create_builtin, _fix_co_filename

@@ -10,6 +10,7 @@ import builtins
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 _EXPECTS_FAILURE = "__unittest_expecting_failure__"
 _IS_COROUTINE = 0x80
+_mro = type.__dict__["__mro__"].__get__
 _KEPT = "ended by an exception that unittest keeps for itself"
 __unittest = True  # unittest leaves frames of this file out of its tracebacks
 
@@ -24,16 +25,19 @@ def case_runner(
 ) -> Callable[[bytes, bytes, int], bytes | None]:
     """A function that runs the tests' module, then cases of it; it gives None for a pass, else what went wrong."""
     broken: dict[str, bytes | None] = {}
+    classes: dict[str, type] = {}
 
     def run_case(kind: bytes, text: bytes, flags: int) -> bytes | None:
         if kind == b"module":
             run_statements(text, flags)
-            checks["add_classes"](_case_classes(names))
+            classes.update(_case_classes(names))
+            kinds = (kind for case in classes.values() for kind in _mro(case))
+            checks["add_classes"]([kind for kind in kinds if kind.__module__ == names["__name__"]])
             return _attempt(names.get("setUpModule"))
         title, *marks = text.decode().split("\n")
         class_name, _, method = title.partition(".")
-        case_class = names.get(class_name)
-        if not isinstance(case_class, type) or not hasattr(case_class, method):
+        case_class = classes.get(class_name)
+        if case_class is None or not hasattr(case_class, method):
             return f"there is no {title} in the tests".encode()
         if class_name not in broken:
             broken[class_name] = _attempt(case_class.setUpClass)
@@ -48,10 +52,10 @@ def case_runner(
     return run_case
 
 
-def _case_classes(names: dict[str, Any]) -> list[type]:
+def _case_classes(names: dict[str, Any]) -> dict[str, type]:
     import unittest
 
-    return [value for value in names.values() if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+    return {name: value for name, value in names.items() if isinstance(value, type) and issubclass(value, unittest.TestCase)}
 
 
 def _attempt(step: Callable[[], object] | None) -> bytes | None:
@@ -76,33 +80,52 @@ def _run(case_class: type, method: str, is_to_fail: bool) -> bytes | None:
     setattr(made, _EXPECTS_FAILURE, is_to_fail)
     setattr(case, _EXPECTS_FAILURE, is_to_fail)  # and not what the candidate may have marked
     setattr(case, method, made)
+    ends = _watched_steps(case, silent)
     case.run(result)
     wrong = [text for _, text in (*result.failures, *result.errors)] + [f"skipped: {reason}" for _, reason in result.skipped]
     has_passed = result.expectedFailures if is_to_fail else passed == [case] and ended
-    if not wrong and has_passed and not result.unexpectedSuccesses:
+    if not wrong and has_passed and not result.unexpectedSuccesses and all(ends):
         return None
     said = "\n".join(wrong) or ("passed, and was expected to fail" if result.unexpectedSuccesses else "did not run to its end")
     return said.encode("utf-8", "backslashreplace")
 
 
-def _returning(method: Any, silent: type[BaseException], ended: list[bool]) -> Callable[[], Any]:
+def _watched_steps(case: Any, silent: type[BaseException]) -> list[list[bool]]:
+    """Of a case with coroutines: what tells of each step before and after the test whether it came to its end.
+
+    What runs them is asyncio's, which the candidate can change.
+    """
+    ends: list[list[bool]] = []
+
+    def watched(step: Callable[..., Any]) -> Callable[..., Any]:
+        ends.append([])
+        return _returning(step, silent, ends[-1])
+
+    if hasattr(case, "addAsyncCleanup"):
+        add = case.addAsyncCleanup
+        case.asyncSetUp, case.asyncTearDown = watched(case.asyncSetUp), watched(case.asyncTearDown)
+        case.addAsyncCleanup = lambda step, /, *arguments, **named: add(watched(step), *arguments, **named)
+    return ends
+
+
+def _returning(method: Any, silent: type[BaseException], ended: list[bool]) -> Callable[..., Any]:
     """The method, whose end by the one exception that unittest takes for success is a failure.
 
     It notes that it came to its end, which a coroutine that nobody awaited does not.
     """
 
-    def run() -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         try:
-            found = method()
+            found = method(*arguments, **named)
         except silent:
             raise AssertionError(_KEPT) from None
         if type(found) is not _COROUTINE:
             ended.append(True)
         return found
 
-    async def run_async() -> Any:
+    async def run_async(*arguments: Any, **named: Any) -> Any:
         try:
-            found = await method()
+            found = await method(*arguments, **named)
         except silent:
             raise AssertionError(_KEPT) from None
         ended.append(True)

@@ -15,6 +15,11 @@ import builtins
 import os
 import sys
 
+from forks import fork_watch
+from known_readers import CODE_READERS, FRAME_READERS, FRAMES_STAY, GIVERS, HAND_ON, KEEPERS, TAKE_FRAMES
+from library_values import whole_modules
+from made_code import code_checks
+
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
@@ -38,76 +43,34 @@ _ALWAYS = {
 _TRACES = ("sys.settrace", "sys.setprofile")
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
-_CODE_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
 _C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
 _PROCESS_FILES = ("/proc/self", "/proc/thread-self", *(f"/proc/{digit}" for digit in range(1, 10)))
-_KEEP_THEM = (
-    *("unittest/result.py", "doctest.py", "warnings.py", "collections/__init__.py", "typing.py", "enum.py"),
-    *("dataclasses.py", "subprocess.py", "contextlib.py", "asyncio/events.py", "asyncio/futures.py"),
-    *("asyncio/streams.py", "asyncio/coroutines.py", "asyncio/format_helpers.py", "concurrent/futures/process.py"),
-    *("multiprocessing/process.py", "threading.py"),
-)
-_FRAMES_STAY = {
-    "traceback.py": {"walk_tb", "walk_stack"},
-    "inspect.py": {
-        "currentframe",
-        "stack",
-        "trace",
-        "getouterframes",
-        "getinnerframes",
-        "_getmembers",
-        "getmembers",
-        "getattr_static",
-    },
-    "logging/__init__.py": {"<lambda>", "currentframe"},
-    "asyncio/base_tasks.py": {"_task_get_stack"},
-    "types.py": {"gi_frame", "cr_frame"},
-    **{name: set[str]() for name in _KEEP_THEM},
-}
-"""Library files that may look at frames, each with those of its functions that hand them to whoever calls."""
-_KEEPERS = {
-    "find_stack_level": "/pandas/util/_exceptions.py",
-    "_": "/sympy/multipledispatch/core.py",
-    "make_decorator": "/tensorflow/python/util/tf_decorator.py",
-    "set_filename_and_line_from_caller": "/tensorflow/python/framework/traceable_stack.py",
-    "__init__": "/tensorflow/python/util/tf_stack.py",
-}
-"""Functions of others that look at frames and hand none on, with their files."""
-_TAKE_FRAMES = (
-    *("currentframe", "stack", "getouterframes", "getframeinfo", "getfile", "getsourcefile", "findsource", "getmodule"),
-    *("ismodule", "isclass", "ismethod", "isfunction", "istraceback", "isframe", "iscode"),
-)
-"""Functions of `inspect` that see the frames which those ask it for: they must be its own."""
-_FRAME_READERS = {
-    "_extract_from_extended_frame_gen",
-    "extended_frame_gen",
-    "findCaller",
-    "_task_print_stack",
-    "_get_code_position",
-}
-"""Functions that take frames from the above and make text of them."""
-_CODE_READERS = {
-    *("_signature_from_function", "_signature_from_callable", "_signature_is_functionlike", "unwrap", "isfunction"),
-    *("_has_code_flag", "_format_coroutine"),
-}
 _MAY_TRACE = ("doctest.py", "cProfile.py", "threading.py")
 
 
-def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str, ...], tests: tuple[str, ...]) -> None:
-    """Listen from now on.
+def start_watch(
+    accuse: Callable[[str], None],
+    library: str,
+    trusted: tuple[str, ...],
+    tests: tuple[str, ...],
+    between: tuple[Callable[..., Any], ...] = (),
+) -> Callable[[], None]:
+    """Listen from now on; what it returns the tests call on their way (see `fork_watch`).
 
     Args:
         accuse: told what was noticed, at once; does not return to the candidate.
         library: folder of Python's own library.
         trusted: other folders whose code is not the candidate's.
         tests: file names that the tests are compiled with.
+        between: see `fork_watch`.
     """
     busy: set[int] = set()
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
     working_directory, function_kind, module_kind, value_of = os.getcwd, type(start_watch), type(sys), getattr
+    is_whole = whole_modules(lambda name: name.startswith(known))
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -124,6 +87,16 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         if finding is not None:
             busy.add(me)
             accuse(finding)
+
+    def unwatched(step: Callable[[], Any]) -> Any:
+        me = thread()
+        if me in busy:
+            return step()
+        busy.add(me)
+        try:
+            return step()
+        finally:
+            busy.discard(me)
 
     def is_candidate(frame: FrameType | None) -> bool:
         return frame is None or not (frame.f_code.co_filename in tests or frame.f_code.co_filename.startswith(known))
@@ -153,11 +126,11 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         called = ""
         while frame is not None and frame is not asked:
             called, frame = frame.f_code.co_name, frame.f_back
-        is_known = asked.f_code.co_filename.endswith(_KEEPERS.get(asked.f_code.co_name, "\0"))
+        is_known = asked.f_code.co_filename.endswith(KEEPERS.get(asked.f_code.co_name, "\0"))
         if not is_known and not (called in asked.f_code.co_names and is_loading(asked)):
             return False
         module = asked.f_globals.get("inspect")
-        return module is None or (type(module) is module_kind and all(is_inspecting(module, name) for name in _TAKE_FRAMES))
+        return module is None or (type(module) is module_kind and all(is_inspecting(module, name) for name in TAKE_FRAMES))
 
     def is_loading(frame: FrameType | None) -> bool:
         """Whether a module of a library has it done while it is imported."""
@@ -187,15 +160,34 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         names_it = asked is not None and (symbol or frame.f_code.co_name) in asked.f_code.co_names
         return not names_it and stands_behind(frame, set())
 
+    def hands_on(frame: FrameType | None) -> bool:
+        """Whether something that Python's own library calls on the way is not its own, and could be handed the frame."""
+        while frame is not None:
+            name = own_name(frame)
+            if name is None:
+                return False
+            if name.startswith(HAND_ON) and not is_whole(frame, name):
+                return True
+            frame = frame.f_back
+        return False
+
+    def is_tests(event: str, arguments: tuple[Any, ...]) -> bool:
+        """Whether it is a frame of the tests or of the runner that is asked for."""
+        found = arguments[0] if event == "sys._getframe" and arguments else None
+        return found is not None and found.f_code.co_filename.startswith((*tests, f"{harness}/"))
+
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if frame is None or is_candidate(frame):
             return "looks into frames"
+        if (hands_on(frame) or (own_name(frame) is None and is_tests(event, arguments))) and stands_behind(frame, set()):
+            return "looks into frames"
         if ("_getframe" if event == "sys._getframe" else arguments[1]) in frame.f_code.co_names:  # else it was handed a function
             name = own_name(frame)
-            givers = None if name is None else _FRAMES_STAY.get(name)
-            if name is None or (givers is not None and frame.f_code.co_name not in givers) or keeps_frames(frame):
+            givers = None if name is None else FRAMES_STAY.get(name)
+            is_keeper = name is None and not any(part in frame.f_code.co_filename for part in GIVERS)
+            if is_keeper or (givers is not None and frame.f_code.co_name not in givers) or keeps_frames(frame):
                 return None
-        return "looks into frames" if stands_behind(frame, _FRAME_READERS) else None
+        return "looks into frames" if stands_behind(frame, FRAME_READERS) else None
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if is_candidate(frame):
@@ -210,16 +202,7 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
             return None
         if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, f"{harness}/")):
             return None
-        return "reads the code of its tests" if is_candidate(frame) or stands_behind(frame, _CODE_READERS) else None
-
-    def is_not_its_own(function: Any) -> bool:
-        name = function.__code__.co_filename
-        return name in tests or name.startswith(known)
-
-    def rewrites(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if arguments[1] not in _CODE_ATTRIBUTES or not is_candidate(frame) or type(arguments[0]) is not function_kind:
-            return None
-        return "rewrites a function that is not its own" if is_not_its_own(arguments[0]) else None
+        return "reads the code of its tests" if is_candidate(frame) or stands_behind(frame, CODE_READERS) else None
 
     def opens(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if not isinstance(arguments[0], (str, bytes)):
@@ -228,17 +211,6 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         whole = _plain_path(path if path.startswith("/") else f"{working_directory()}/{path}")
         into = whole.startswith(_PROCESS_FILES) or ("/dev/" in path and ".." in path)
         return "looks into /proc" if into and is_candidate(frame) else None
-
-    def compiles(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if not isinstance(arguments[1], (str, bytes)) or not is_candidate(frame):
-            return None
-        passes = decode(arguments[1]).startswith((*known, *tests))
-        return "makes code that passes for the library's" if passes else None
-
-    def loads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        data = bytes(arguments[0])
-        passes = is_candidate(frame) and any(prefix.encode() in data for prefix in (*known, *tests))
-        return "makes code that passes for the library's" if passes else None
 
     def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         return "leaves the interpreter that it is watched in"
@@ -268,16 +240,16 @@ def start_watch(accuse: Callable[[str], None], library: str, trusted: tuple[str,
         **dict.fromkeys(_TRACES, traces),
         "sys._getframe": frames,
         "object.__getattr__": attribute,
-        "object.__setattr__": rewrites,
         **dict.fromkeys(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"), opens),
-        "compile": compiles,
-        "marshal.loads": loads,
         "import": imports,
         "parley.fresh_module": renews,
+        **code_checks(known, tests, is_candidate, own_name, asked_by, stands_behind),
         "ctypes.dlopen": opens_library,
         "ctypes.dlsym": finds_symbol,
     }
+    here = fork_watch(accuse, unwatched, is_candidate, tests, between)
     sys.addaudithook(hear)
+    return here
 
 
 def _plain_path(path: str) -> str:
