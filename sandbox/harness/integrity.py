@@ -81,7 +81,7 @@ def guard(
     mentioned, by_name, of_tests = set[str](), set[str](), list[type]()
     suites: list[Any] = []
     cases: list[Any] = []
-    looked, urandom = list[None](), os.urandom
+    n_looks, urandom = 0, os.urandom
 
     def restore_imports() -> None:
         """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
@@ -150,9 +150,9 @@ def guard(
 
         It costs up to 0.1 ms: after many times only some are chosen, by chance, so that long loops in tests stay fast.
         """
-        if len(looked) < _LOOKS:
-            looked.append(None)
-        elif urandom(1)[0] >= _CHANCE:
+        nonlocal n_looks
+        n_looks += 1
+        if n_looks > _LOOKS and urandom(1)[0] >= _CHANCE:
             return
         for entry in suites if all_of_them else cases:
             now = _class_dict(entry[0])

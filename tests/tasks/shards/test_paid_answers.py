@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from schemas.dialog import Dialog, Role, Turn
-from schemas.episode import Episode, StopReason
+from schemas.dialog import Role
+from schemas.episode import StopReason
 from schemas.run import ModelIdentity, Provider, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message
 from tasks.shards.paid_answers import PaidAnswers, RememberingModel, answer_key
 from tasks.storage.journal import JournalWriter, Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode, unfinished
+from tests.tasks.dialogue.feedback_seats import DIALOG
+from tests.tasks.planning.test_report import episode
 from tests.tasks.storage.test_journal import steps
 
 REQUEST = ChatRequest((Message(Role.USER, "Write solve(x)."),), Sampling(), seed=0, problem_id="p", turn=1, sample=0)
@@ -99,35 +101,9 @@ def test_an_answer_that_cost_nothing_is_not_written() -> None:
 
 def test_answers_of_an_attempt_that_ended_are_asked_for_again() -> None:
     """A simulator that forgot the field three times would forget it for ever."""
-    dialog = Dialog(
-        benchmark="b",
-        dataset_version="v",
-        dialog_id="p",
-        problem_id="p",
-        turns=(Turn(turn=1, role=Role.USER, content="x", instruction_id="base"),),
-        row_digest="0",
-    )
-    ended = Episode(
-        episode_id="e1",
-        run_id="r",
-        benchmark="b",
-        model="m",
-        setting="s",
-        dataset_version="v",
-        problem_id="p",
-        dialog_id="p",
-        row_digest="0",
-        sample=0,
-        seed=0,
-        attempt=1,
-        stop_reason=StopReason.INFRA,
-        error="no field",
-        started_at="",
-        finished_at="",
-        steps=tuple(steps(1)),
-    )
+    ended = episode("e1", StopReason.INFRA).model_copy(update={"error": "no field", "steps": tuple(steps(1))})
     journal = Unfinished(2, tuple(steps(1)), ((1, "bad", ANSWER), (2, "good", ANSWER)))
-    wanted = (WantedEpisode("e1", dialog, 0, 0),)
+    wanted = (WantedEpisode("e1", DIALOG, 0, 0),)
     assert unfinished(wanted, {"e1": journal}, {"e1": ended})["e1"].answers == ((2, "good", ANSWER),)
     assert unfinished(wanted, {"e1": journal}, {})["e1"].answers == journal.answers
     assert unfinished(wanted, {"e1": Unfinished(1, (), ((1, "bad", ANSWER),))}, {"e1": ended})["e1"].answers == ()
