@@ -8,6 +8,9 @@ import sys
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
+_LOOKS, _CHANCE = 1000, 16
+"""As in `integrity.py`."""
+
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +42,7 @@ def fork_watch(
     runners = (f"{folder}/unittest_cases.py", f"{folder}/judged_program.py")
     ours, name_of = {id(function.__globals__) for function in (fork_watch, unwatched, accuse, *between)}, id
     child: list[int] = [own]
+    n_looks, urandom = 0, os.urandom
     inherited: list[FrameType] = []
 
     def of_tests(frame: FrameType | None) -> bool:
@@ -71,8 +75,11 @@ def fork_watch(
         checks: list[Any] = []
         frame, runs_test, is_between = called_from(), False, False
         by = None if frame is None else frame.f_back
-        if by is not None and name_of(by.f_globals) in ours:
-            return False  # called by the runner itself, as most are
+        nonlocal n_looks
+        n_looks += 1
+        if by is not None and name_of(by.f_globals) in ours and n_looks > _LOOKS and urandom(1)[0] >= _CHANCE:
+            return False  # the runner itself calls, as mostly: who has it do so is asked by chance, so that long loops stay fast
+        is_runners = False
         while frame is not None:
             code = frame.f_code
             if of_tests(frame):
@@ -81,13 +88,13 @@ def fork_watch(
                 runs_test = runs_test or (code.co_name.startswith("test") and code.co_varnames[:1] == ("self",))
                 checks += [code] if code.co_name == "check" else []
             elif code.co_filename in runners:
-                return False
+                is_runners = True
             elif is_candidate(frame):
                 is_between = True
                 if runs_test:
                     return True
             frame = frame.f_back
-        return runs_test
+        return runs_test and not is_runners
 
     def here() -> None:
         now = getpid()
