@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FILE_NAME = "warehouse.duckdb"
+_OPENINGS = 10
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """Column names, and rows in the order of the result."""
 
@@ -24,23 +25,54 @@ def warehouse_path(home: Path) -> Path:
     return home / FILE_NAME
 
 
+def identity(path: Path) -> tuple[int, int, int] | None:
+    """Tells a published file from those before and after it: inode, bytes, time of change in nanoseconds. None without a file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def connect(home: Path) -> "DuckDBPyConnection":
     """Open the published warehouse of a home, read-only.
 
     SQL run on the connection cannot write the warehouse, reach a file or the network, load an extension, or lift these limits.
 
     The file is attached to a database of the connection's own: DuckDB would otherwise hand all connections of a process the file
-    that the first of them opened, even after a publication replaced it.
+    that the first of them opened, even after a publication replaced it. It opens a file by name more than once, so one that was
+    replaced meanwhile is opened again.
 
     Raises:
         UsageError: nothing has been published yet; says which command does it.
-        ParleyError: the file is damaged; says how to make it anew.
+        ParleyError: the file is damaged; says how to make it anew. Or it is replaced faster than it can be opened.
     """
     import duckdb
 
     path = warehouse_path(home)
-    if not path.is_file():
-        raise UsageError(f"there is no warehouse at {path}. `parley run` and `parley publish` make it; `parley demo` shows both")
+    for _ in range(_OPENINGS):
+        found = identity(path)
+        if found is None:
+            raise UsageError(
+                f"there is no warehouse at {path}. `parley run` and `parley publish` make it; `parley demo` shows both"
+            )
+        try:
+            connection = _attached(path)
+        except duckdb.Error as error:
+            if identity(path) == found:
+                raise ParleyError(
+                    f"{path} cannot be opened: {error}. `parley publish --rebuild` makes it anew from the lake"
+                ) from error
+            continue
+        if identity(path) == found:
+            return connection
+        connection.close()
+    raise ParleyError(f"{path} was replaced {_OPENINGS} times while it was opened. What publishes it so often?")
+
+
+def _attached(path: Path) -> "DuckDBPyConnection":
+    import duckdb
+
     connection = duckdb.connect(":memory:")
     try:
         connection.execute(f"attach {quoted(str(path))} as warehouse (read_only)")
@@ -48,9 +80,9 @@ def connect(home: Path) -> "DuckDBPyConnection":
         connection.execute("set enable_progress_bar = false")
         connection.execute("set enable_external_access = false")
         connection.execute("set lock_configuration = true")
-    except duckdb.Error as error:
+    except duckdb.Error:
         connection.close()
-        raise ParleyError(f"{path} cannot be opened: {error}. `parley publish --rebuild` makes it anew from the lake") from error
+        raise
     return connection
 
 

@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from warehouse.connect import warehouse_path
+from warehouse.connect import identity, warehouse_path
 from warehouse.copying import copy_file
 
 SMALLEST_BYTES = 64 * 2**20
@@ -36,8 +36,5 @@ def prepare_copy(home: Path) -> Path | None:
 def prepared_path(home: Path) -> Path | None:
     """Where the copy of the present warehouse is, or would be; None where there is no warehouse."""
     source = warehouse_path(home)
-    try:
-        found = source.stat()
-    except FileNotFoundError:
-        return None
-    return source.with_name(f"{source.name}.next-{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}")
+    found = identity(source)
+    return None if found is None else source.with_name("-".join((f"{source.name}.next", *(f"{part:x}" for part in found))))

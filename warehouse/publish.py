@@ -15,6 +15,7 @@ from schemas.errors import ParleyError, UnknownName, UsageError
 from warehouse import migrate
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.copying import copy_file
+from warehouse.cut_off import drop_kept_blocks, keep_cut_off_blocks
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import collect_marts, plan_marts, refresh_marts
@@ -152,6 +153,8 @@ def _publish_locked(
         connection.execute("checkpoint")
         report = _report(connection, target, update, started, warnings, replaced=True, rebuilt_because=rebuilt_because)
         connection.close()
+        if continued:
+            keep_cut_off_blocks(target, _next_path(home))
         _replace(home)
     finally:
         connection.close()
@@ -201,6 +204,7 @@ def _open_next(home: Path, rebuild: bool) -> "tuple[DuckDBPyConnection, str | No
                 prepared.rename(new)
             else:
                 copy_file(old, new)
+            drop_kept_blocks(new)
             try:
                 connection = duckdb.connect(str(new))
                 found = migrate.found_version(connection)

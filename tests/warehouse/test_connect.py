@@ -2,14 +2,20 @@
 
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
+import warehouse.connect
 from schemas.errors import ParleyError, UnknownName, UsageError
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DIGESTS
 from warehouse.connect import connect, named_query, query, shown_runs, table_digest, warehouse_path
 from warehouse.publish import publish
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def test_no_warehouse_names_the_command_that_makes_it(tmp_path: Path) -> None:
@@ -21,6 +27,39 @@ def test_a_damaged_file_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "warehouse.duckdb").write_bytes(b"not a database" * 1000)
     with pytest.raises(ParleyError, match="parley publish --rebuild"):
         query(tmp_path, "select 1")
+
+
+def replaced_while_opened(monkeypatch: pytest.MonkeyPatch, home: Path, times: int, *, fails: bool) -> None:
+    """The next openings meet a publication: what they opened is a file no more, or of no use."""
+    opened, left = warehouse.connect._attached, iter(range(times))  # pyright: ignore[reportPrivateUsage]
+
+    def attached(path: Path) -> "DuckDBPyConnection":
+        connection = opened(path)
+        if next(left, None) is not None:
+            publish(home, rebuild=True)
+            if fails:
+                connection.close()
+                raise duckdb.IOException("Could not read enough bytes")
+        return connection
+
+    monkeypatch.setattr(warehouse.connect, "_attached", attached)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
+    published: SmallLake, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    assert query(published.home, "select count(distinct run_id) from leaderboard")[1] == [(3,)]
+    published.write_simple(published.gamma)
+    replaced_while_opened(monkeypatch, published.home, 2, fails=fails)
+    assert query(published.home, "select count(distinct run_id) from leaderboard")[1] == [(4,)]
+
+
+def test_a_file_that_is_replaced_without_end_is_named(published: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced_while_opened(monkeypatch, published.home, 3, fails=False)
+    monkeypatch.setattr(warehouse.connect, "_OPENINGS", 3)
+    with pytest.raises(ParleyError, match=r"warehouse\.duckdb was replaced 3 times while it was opened"):
+        query(published.home, "select 1")
 
 
 def test_a_home_with_quotes_in_its_path_is_read(tmp_path: Path) -> None:
@@ -122,8 +161,6 @@ def test_shown_runs_are_the_finished_ones_as_published(published: SmallLake) -> 
 
 
 def test_a_warehouse_that_cannot_be_read_shows_no_runs(tmp_path: Path) -> None:
-    import duckdb
-
     assert shown_runs(tmp_path) == {}
     warehouse_path(tmp_path).write_bytes(b"not a database" * 1000)
     assert shown_runs(tmp_path) == {}
@@ -133,8 +170,6 @@ def test_a_warehouse_that_cannot_be_read_shows_no_runs(tmp_path: Path) -> None:
 
 
 def test_digest_depends_on_rows_and_not_on_their_order(published: SmallLake) -> None:
-    import duckdb
-
     connection = duckdb.connect(":memory:")
     try:
         connection.execute("create table a as select * from (values (1, null), (2, 'null')) as t(x, y)")

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from schemas.errors import ParleyError
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import IA, INSTRUCTIONS, quality_check
-from warehouse.connect import query, warehouse_path
+from warehouse.connect import query, table_digest, warehouse_path
 from warehouse.publish import publish
 
 pytestmark = pytest.mark.slow
@@ -105,6 +106,32 @@ def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(
         assert (first, last) == (1, N_PUBLICATIONS)
         assert n_generations >= N_PUBLICATIONS // 5, "it saw the night change while it read"
         assert n_reads >= N_PUBLICATIONS
+
+
+HEADER_BYTES = 3 * 4096
+
+
+def digests(path: Path) -> dict[str, str]:
+    with duckdb.connect(str(path), read_only=True) as connection:
+        tables = connection.execute("select table_name from duckdb_tables() order by 1").fetchall()
+        return {table: table_digest(connection, table) for (table,) in tables}
+
+
+def test_a_header_read_before_a_publication_finds_all_its_blocks_after_it(published: SmallLake, tmp_path: Path) -> None:
+    """DuckDB reads the header, opens the file by name again, and reads the rest."""
+    path, mixed = warehouse_path(published.home), tmp_path / "mixed.duckdb"
+    n_shorter = 0
+    for number in range(1, 7):
+        before, said = path.read_bytes(), digests(path)
+        write_generation(published, number)
+        assert publish(published.home).rebuilt_because is None
+        after = path.read_bytes()
+        n_shorter += b"blocks of the publication before" in after[-100:]
+        mixed.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:])
+        assert digests(mixed) == said
+        assert digests(path) != said
+    assert n_shorter >= 2, "else this shows nothing"
+    assert path.stat().st_size < 2 * len(before), "it does not grow for ever"
 
 
 HOLDER = """

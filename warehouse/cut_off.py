@@ -1,0 +1,45 @@
+"""Blocks of the publication before, kept behind a new one's end for readers that open the file while it is replaced.
+
+DuckDB opens a file by name twice: it reads the header through the first opening and the blocks through the second. Between them
+a publication may have put a new file in its place. That file is a copy of the old one with one checkpoint more, and a checkpoint
+writes over no block that the header before it reaches; it only cuts free ones off the file's end. With those put back, the old
+header and the new file are the old publication, whole. A line at the very end says how long the file is without them.
+"""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+_MARK = b"\nparley: from byte %020d on, blocks of the publication before\n"
+_MARK_BYTES = len(_MARK % 0)
+_MARKED = re.compile(_MARK.replace(b"%020d", rb"(\d{20})"))
+
+
+def keep_cut_off_blocks(old: Path, new: Path) -> None:
+    """Put back what the file `new`, a copy of `old` with one checkpoint more, has lost at its end.
+
+    Raises:
+        OSError: no room or no right to write.
+    """
+    own, needed = new.stat().st_size, _own_bytes(old)
+    if own >= needed:
+        return
+    with old.open("rb") as source, new.open("ab") as target:
+        source.seek(own)
+        shutil.copyfileobj(source, target)
+        target.truncate(needed)
+        target.write(_MARK % own)
+
+
+def drop_kept_blocks(path: Path) -> None:
+    """Leave of a file what DuckDB wrote."""
+    os.truncate(path, _own_bytes(path))
+
+
+def _own_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _MARK_BYTES))
+        marked = _MARKED.fullmatch(file.read())
+    return int(marked[1]) if marked else size
