@@ -54,7 +54,7 @@ except Exception as error:
 
 @pytest.fixture
 def counter() -> Iterator[Counter]:
-    with counting_server(max_seconds=120, latency_s=0.3) as counter:
+    with counting_server(max_seconds=120) as counter:
         yield counter
 
 
@@ -125,7 +125,9 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, c
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
     with shard_try(tries, "night-0"):
         (shard,) = converse_shards(plan, replace(context, invocation="night-0"), plan.owed())
+        counter.server.holds_after = 2 * N_EPISODES
         with stopped(shard, tmp_path, lambda: counter.server.answered >= 2 * N_EPISODES) as zombie:
+            counter.server.holds_after = None
             assert max(len(known.steps) for known in read_journal(journal, ids(plan)).values()) >= 2
             play(plan, context, "night-1")
             lake, rows = contents(plan.lake.root), episode_rows(plan.lake, "crash", plan.keys["model"], ids(plan))

@@ -17,8 +17,8 @@ def arguments(server: ModelServer, model: str) -> tuple[str, ...]:
 
 def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:
     with (
-        model_server(latency_s=0.3, max_seconds=240, models=("mock-1",)) as one,
-        model_server(latency_s=0.3, max_seconds=240, models=("mock-2",)) as other,
+        model_server(holds_after=1, max_seconds=240, models=("mock-1",)) as one,
+        model_server(holds_after=1, max_seconds=240, models=("mock-2",)) as other,
     ):
         with (
             started(served_home, *arguments(one, "mock-1")) as first,
@@ -26,6 +26,7 @@ def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refuse
         ):
             wait_until(lambda: min(one.answered, other.answered) >= 1, 120, "the first answer of both nights")
             third = parley(served_home, *arguments(one, "mock-1"))
+            one.holds_after = other.holds_after = None
             said = [night.communicate(timeout=180) for night in (first, second)]
         assert [first.returncode, second.returncode] == [0, 0], said
         assert third.code == 2
