@@ -26,6 +26,7 @@ LONGEST_CASE_DETAIL = 8000
 """Characters of what a report says of one test, and of code that does not compile; first and last lines are kept."""
 _READY = b"ready\n"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+_LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist-packages)/')
 _TESTS_LINE = re.compile(r'^( *)File "<tests>", line (\d+).*$', re.MULTILINE)
 _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
@@ -253,12 +254,13 @@ def with_source_lines(detail: str, source: str) -> str:
 
 
 def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
-    """Bounded text without control characters, with memory addresses made equal, so that equal failures read equal.
+    """Bounded text without control characters, with memory addresses made equal and tracebacks without the place where Python's
+    libraries lie, so that equal failures read equal on every machine, and tell a model nothing of this one.
 
     Args:
         longest: characters that are kept: the last ones, and the first ones too where there is more room than LONGEST_DETAIL.
     """
-    plain = _ADDRESS.sub("0x...", text).translate(_HARMLESS).encode("utf-8", "backslashreplace").decode()
+    plain = _LIBRARY.sub("", _ADDRESS.sub("0x...", text)).translate(_HARMLESS).encode("utf-8", "backslashreplace").decode()
     plain = plain.strip("\n")
     if len(plain) <= longest:
         return plain

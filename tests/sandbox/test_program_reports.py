@@ -1,11 +1,13 @@
 """What a program tells beside its verdict: why it does not compile, and how each of its tests went."""
 
+import sys
+
 import pytest
 
 from sandbox import registry
 from sandbox.bubblewrap_backend import BubblewrapSandbox
 from sandbox.function_tests import run_function_tests, run_program
-from sandbox.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judged_run import LONGEST_CASE_DETAIL, harmless
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
@@ -54,6 +56,20 @@ def test_each_failing_test_has_its_traceback(name: str):
         "ZeroDivisionError: division by zero"
     )
     assert found.detail == f"TestCases.test_case_1\n{found.cases[0].detail}"
+
+
+def test_tracebacks_do_not_say_where_this_machine_keeps_its_libraries(bubblewrap: BubblewrapSandbox):
+    found = report(bubblewrap, "import json, numpy\ndef f(x):\n    return json.loads('{') if x == 1 else numpy.linalg.inv([[0]])")
+    for case, file in zip(found.cases, ("json/decoder.py", "numpy/linalg/_linalg.py"), strict=False):
+        assert f'  File "{file}", line ' in case.detail
+    assert sys.prefix not in found.model_dump_json()
+    assert sys.base_prefix not in found.model_dump_json()
+
+
+def test_a_hostile_path_is_read_once_and_not_from_each_of_its_parts():
+    """Read from each part it would take hours."""
+    assert harmless('File "/' + "/python3." * 300_000 + "end").endswith("/python3.end")
+    assert harmless('File "/' + "/python3.11/" * 300_000 + "end") == 'File "end'
 
 
 @pytest.mark.parametrize("kind", ["unittest", "statements"])
