@@ -87,10 +87,11 @@ def _episodes(home: Home, run: str | None) -> Rows:
     from tasks.planning.plan import find_run
 
     lake = Lake(home.lake)
-    columns = ("episode_id", "problem_id", "sample", "model", "run_id")
+    columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")
+    settings = {record.run_id: record.setting for record in lake.read("runs", RunRecord)}
     if run is None:
         members = lake.read("run_episodes", RunEpisode)
     else:
         found = find_run(lake, run)
         members = lake.read("run_episodes", RunEpisode, benchmark=found.benchmark, model=found.model, run_id=found.run_id)
-    return columns, [tuple(getattr(m, c) for c in columns) for m in members]
+    return columns, [(m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id) for m in members]
