@@ -94,7 +94,7 @@ async def _rows(server: ModelServer, model: OpenAIModel, load: Load) -> AsyncIte
 
 def measure(load: Load) -> list[Row]:
     """One run against a server of its own."""
-    with model_server(latency_s=load.latency_s, max_seconds=60) as server:
+    with model_server(latency_s=load.latency_s) as server:
         return asyncio.run(watch(server, load))
 
 

@@ -4,6 +4,7 @@ Nothing in the product knows of kills: `injected/sitecustomize.py` is on the PYT
 """
 
 import ctypes
+import itertools
 import json
 import os
 import signal
@@ -25,7 +26,9 @@ CONCURRENCY = 16
 """Model requests in flight at most: what a kill may cost."""
 TURNS = N_DIALOGS * N_TURNS
 LATENCY_S = 0.05
-END_LIMIT_S = 20.0
+UNREAD_S = 1.0
+"""So long after it was sent, a worker on a busy machine may not have read an answer."""
+END_LIMIT_S = 60.0
 INVOCATION_LIMIT_S = 300.0
 PR_SET_CHILD_SUBREAPER = 36
 INJECTED = Path(__file__).with_name("injected")
@@ -90,10 +93,10 @@ class Counter:
         self.open += by
         self.changes.append((time.monotonic(), self.open))
 
-    def most_open(self, start: float, end: float) -> int:
-        """The most requests that were open at once in a time span (monotonic seconds)."""
+    def under_way(self, start: float, end: float) -> int:
+        """How many requests were open in a time span (monotonic seconds), each counted once."""
         before = [n for at, n in self.changes if at <= start][-1]
-        return max([before, *(n for at, n in self.changes if start < at <= end)])
+        return before + sum(n > earlier for (_, earlier), (at, n) in itertools.pairwise(self.changes) if start < at <= end)
 
     def calls(self) -> int:
         return sum(self.server.prompts.values())
@@ -198,9 +201,9 @@ class Night:
         return done
 
     def count(self, kill: Happened, until: float) -> None:
-        """Allow for what was in flight from the kill until the last process that it ended was gone."""
+        """Allow for what was in flight from the kill until the last process that it ended was gone, answers not yet read too."""
         self.happened.append(kill)
-        self.allowed += min(CONCURRENCY, self.counter.most_open(kill.at - 0.01, until))
+        self.allowed += min(CONCURRENCY, self.counter.under_way(kill.at - UNREAD_S, until))
 
     def _said(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8", errors="replace")

@@ -13,12 +13,12 @@ from tests.crash.conftest import with_earlier_nights
 from tests.crash.night import TURNS, Kill, Night, counting_server
 from warehouse.connect import query
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.usefixtures("bubblewrap")]
 
 
 @pytest.fixture
 def night(tmp_path: Path, server_url: str) -> Iterator[Night]:
-    with counting_server(max_seconds=500) as counter:
+    with counting_server(max_seconds=1000) as counter:
         night = Night(tmp_path, counter, {"PREFECT_API_URL": server_url})
         with_earlier_nights(night.home)
         yield night

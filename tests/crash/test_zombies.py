@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from schemas.episode import Episode, StopReason
@@ -38,12 +39,19 @@ from warehouse.publish import publish
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 N_EPISODES = 2
 PLAYER = """
-import pickle, sys
+import os, pickle, signal, sys
 from pathlib import Path
 from tasks.shards.converse_shard import converse_shard
 from tasks.shards.execute_shard import execute_shard
 shard = pickle.loads(Path(sys.argv[1]).read_bytes())
 play = converse_shard if type(shard).__name__ == "ConverseShard" else execute_shard
+execution = sys.modules["tasks.shards.execute_shard"]
+run_program = execution.run_program
+def stopped_at_the_first(*arguments):
+    execution.run_program = run_program
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return run_program(*arguments)
+execution.run_program = stopped_at_the_first
 print("ready", flush=True)
 try:
     print(play(shard).part)
@@ -54,7 +62,7 @@ except Exception as error:
 
 @pytest.fixture
 def counter() -> Iterator[Counter]:
-    with counting_server(max_seconds=120) as counter:
+    with counting_server(max_seconds=600) as counter:
         yield counter
 
 
@@ -72,8 +80,8 @@ def plan(home: Path, tmp_path: Path, counter: Counter, monkeypatch: pytest.Monke
 
 
 @contextmanager
-def stopped(shard: Any, folder: Path, begun: Callable[[], bool]) -> Iterator["subprocess.Popen[str]"]:
-    """A worker process that plays the shard until `begun` says so, and is stopped there."""
+def stopped(shard: Any, folder: Path, begun: Callable[[], bool] = lambda: False) -> Iterator["subprocess.Popen[str]"]:
+    """A worker process that plays the shard until `begun` says so, and is stopped there; at a program it stops by itself."""
     (folder / "shard").write_bytes(pickle.dumps(shard))
     zombie = subprocess.Popen(
         [sys.executable, "-c", PLAYER, str(folder / "shard")],
@@ -85,8 +93,8 @@ def stopped(shard: Any, folder: Path, begun: Callable[[], bool]) -> Iterator["su
     try:
         assert zombie.stdout is not None
         assert zombie.stdout.readline() == "ready\n"
-        deadline = time.monotonic() + 30
-        while not begun():
+        deadline = time.monotonic() + 60
+        while not begun() and psutil.Process(zombie.pid).status() != psutil.STATUS_STOPPED:
             assert time.monotonic() < deadline, "the shard was not begun"
             time.sleep(0.002)
         zombie.send_signal(signal.SIGSTOP)
@@ -148,7 +156,8 @@ def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(plan
     with shard_try(tries, context.invocation):
         (shard,) = execute_shards(plan, context, tuple(episodes[i] for i in ids(plan)))
         mark = tries / context.invocation / shard.name
-        with stopped(shard, tmp_path, mark.exists) as zombie:
+        with stopped(shard, tmp_path) as zombie:
+            assert mark.exists()
             assert execute_shard(shard).n_run == N_EPISODES
             verdicts = contents(plan.lake.root)
             assert come_back(zombie) == "ShardTaken"

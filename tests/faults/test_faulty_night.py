@@ -67,7 +67,7 @@ def test_a_night_of_one_percent_of_each_fault(served_home: Path) -> None:
         given.append(choose(conversation, earlier))
         return given[-1]
 
-    with model_server(choose=kept, max_seconds=300) as server:
+    with model_server(choose=kept) as server:
         run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--samples", SAMPLES, "--sandbox", "none")
         run = (*run, "--timeout-s", "3", "--concurrency", "16", "--json")
         done = parley(served_home, *run)

@@ -1,10 +1,10 @@
 """A model server that dies in the middle of a night: all requests wait for it together, and nothing is lost when it is back."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,19 +32,22 @@ class Restartable:
 
     stack: ExitStack
     server: ModelServer
+    port: int
 
     async def stop(self) -> None:
         await asyncio.to_thread(self.stack.close)
 
     async def start(self) -> None:
-        port = urlsplit(self.server.base_url).port
-        self.server = await asyncio.to_thread(self.stack.enter_context, model_server(port=port or 0, latency_s=0.05))
+        self.server = await asyncio.to_thread(self.stack.enter_context, model_server(port=self.port, latency_s=0.05))
 
 
 @asynccontextmanager
 async def restartable() -> AsyncIterator[Restartable]:
-    with ExitStack() as stack:
-        yield Restartable(stack, stack.enter_context(model_server(latency_s=0.05)))
+    with socket.socket() as place, ExitStack() as stack:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))  # and never listens: nobody else is given the port while the server is down
+        port = place.getsockname()[1]
+        yield Restartable(stack, stack.enter_context(model_server(port=port, latency_s=0.05)), port)
 
 
 async def dialogue(model: OpenAIModel, number: int) -> list[Completion]:

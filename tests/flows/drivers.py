@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-END_LIMIT_S = 20
+END_LIMIT_S = 60
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Driver:
 
     def finish(self) -> str:
         """Close its input, which lets it end; what it wrote to stderr."""
-        return self.process.communicate(timeout=60)[1]
+        return self.process.communicate(timeout=120)[1]
 
 
 @contextmanager
@@ -62,7 +62,13 @@ def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that have not ended; a zombie has."""
-    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if _lives(process)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # it may end between the two looks
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def wait_until_gone(processes: list[psutil.Process], limit_s: float = END_LIMIT_S) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.flows.drivers import ROOT
 
-LIMIT_S = 240
+LIMIT_S = 600
 SAMPLE = ("run", "codeif.static", "--dataset-version", "sample", "--workers", "1")
 """One worker process: to start two is a good part of so small a run. Nights of crash, faults and configurations have two."""
 

@@ -149,7 +149,7 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
 
 
 def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path) -> None:
-    with model_server(max_seconds=120) as server:
+    with model_server() as server:
         run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--limit", "1")
         parley(home, *run, "--json").json()
         sql = "SELECT usd FROM costs WHERE model LIKE 'openai:%'"

@@ -29,7 +29,7 @@ def test_the_nightly_schedule_starts_a_night_that_completes(tmp_path: Path, home
         assert "nightly/nightly" in deployed
         assert "nightly/on-demand" in deployed
         with worker(pool, tmp_path) as log:
-            run = wait_for_scheduled_run("nightly/nightly", log, limit_s=180)
+            run = wait_for_scheduled_run("nightly/nightly", log, limit_s=400)
         artifacts = _artifacts()
     assert (run.state, run.message) == ("COMPLETED", "")
     assert ask(home, "SELECT mean FROM leaderboard WHERE metric = 'instruction_accuracy'") == [{"mean": 1.0}]

@@ -54,7 +54,7 @@ def run_arguments(server: ModelServer) -> tuple[str, ...]:
 
 
 def test_a_disk_full_at_start_stage_journal_shard_and_publish_loses_nothing(disk: SmallDisk) -> None:
-    with model_server(latency_s=0.05, max_seconds=600) as server:
+    with model_server(latency_s=0.05) as server:
         run = run_arguments(server)
         disk.fill(but=2 * 2**20)
         assert_named(disk.parley(*run), disk, "16.0 MB needed")

@@ -17,7 +17,7 @@ from flows import prefect_server as servers
 from flows.prefect_server import prefect_server, server_status, start_server, stop_server
 from flows.processes import is_alive, looks_secret, start_mark, without_secrets
 from schemas.errors import ServerUnavailable, UsageError
-from tests.flows.drivers import driver, wait_until_gone
+from tests.flows.drivers import driver, living, wait_until_gone
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def test_a_killed_command_leaves_no_server_and_the_next_starts_at_once(home: Pat
         with driver(USER, home) as following:
             after = following.hear()
             assert following.finish() == ""
-    assert after["pid"] == before["pid"] or not server.is_running()
+    assert after["pid"] == before["pid"] or not living([server])
     assert wait_until_gone([server]) == []
 
 

@@ -11,8 +11,8 @@ NOTHING = {**FEW, "episodes": 0, "turns": 0, "programs": 0}
 
 
 def wait_for(capsys: pytest.CaptureFixture[str], part: str) -> str:
-    """What was written until this is, or for two seconds."""
-    said, deadline = "", time.monotonic() + 2
+    """What was written until this is, or for half a minute."""
+    said, deadline = "", time.monotonic() + 30
     while part not in said and time.monotonic() < deadline:
         said += capsys.readouterr().err
         time.sleep(0.01)

@@ -42,9 +42,9 @@ def assert_whole_and_unrepeated(home: Path, server: ModelServer) -> None:
 
 
 def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journaled(served_home: Path) -> None:
-    with model_server(holds_after=12, max_seconds=240) as server:
+    with model_server(holds_after=12) as server:
         with started(served_home, *run_arguments(server)) as process:
-            wait_until(lambda: server.answered >= 12, 90, "the twelfth answer")
+            wait_until(lambda: server.answered >= 12, 180, "the twelfth answer")
             process.kill()
             process.wait()
         server.holds_after = None
@@ -54,7 +54,7 @@ def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journal
 
 
 def test_a_budget_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
-    with model_server(latency_s=0.05, max_seconds=240) as server:
+    with model_server(latency_s=0.05) as server:
         arguments = (
             *SAMPLE,
             "--model",
@@ -74,7 +74,7 @@ def test_a_budget_smaller_than_the_number_of_workers_is_kept(served_home: Path) 
 
 def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_named(served_home: Path) -> None:
     refusals = [Reply(status=400, message="no \x1b]0;EVIL\x07 such luck")] * 99
-    with model_server(refusals, max_seconds=240) as server:
+    with model_server(refusals) as server:
         done = parley(served_home, *run_arguments(server))
         asked = server.stats()["requests"] if "requests" in server.stats() else len(server.bodies)
     assert done.code == 3, done.err
@@ -86,17 +86,17 @@ def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_
 
 
 def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
-    with model_server(holds_after=6, max_seconds=240) as server:
+    with model_server(holds_after=6) as server:
         with started(home, *run_arguments(server)) as process:
-            wait_until(lambda: server.answered >= 6, 90, "the sixth answer")
+            wait_until(lambda: server.answered >= 6, 180, "the sixth answer")
             relatives = family(process)
             process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
         server.holds_after = None
         assert process.returncode == 143, err
         assert "Traceback" not in err
         assert "go on with: parley run codeif.static" in err
-        wait_until(lambda: not living(relatives), 20, "the end of every process of the stopped run")
+        wait_until(lambda: not living(relatives), 60, "the end of every process of the stopped run")
         assert_whole_and_unrepeated(home, server)
 
 
@@ -106,13 +106,13 @@ SLOW = "```python\nimport time\ntime.sleep(5)\n```"
 
 def test_an_answer_whose_program_runs_at_a_kill_is_not_asked_for_again(served_home: Path) -> None:
     setting = ("run", "convcode.live[none]", "--dataset-version", "sample", "--workers", "1", "--limit", "3")
-    with model_server(choose=lambda _name, _n: Reply(content=SLOW), max_seconds=240) as server:
+    with model_server(choose=lambda _name, _n: Reply(content=SLOW)) as server:
         arguments = (*setting, "--model", f"openai:mock@{server.base_url}", "--revision", "1")
         with started(served_home, *arguments) as process:
-            wait_until(lambda: server.answered >= 3, 90, "the third answer")
+            wait_until(lambda: server.answered >= 3, 180, "the third answer")
             kept = served_home / "journal"
             wait_until(
-                lambda: sum(p.read_bytes().count(b"\n") for p in kept.rglob("*.jsonl")) >= 3, 10, "its line in the journal"
+                lambda: sum(p.read_bytes().count(b"\n") for p in kept.rglob("*.jsonl")) >= 3, 60, "its line in the journal"
             )
             process.kill()
             process.wait()

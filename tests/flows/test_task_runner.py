@@ -1,5 +1,6 @@
 """The Dask cluster: private and quiet workers, none left behind, and no mix-up of packages."""
 
+import json
 import os
 import signal
 import socket
@@ -133,21 +134,21 @@ def test_our_own_packages_are_accepted(tmp_path: Path) -> None:
         assert check.hear() is None
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def profilers(dask_worker: Any) -> list[str]:
     """What looks at all threads of a worker again and again. The 3.11 of some machines stops for ever by it."""
     return [name for name in dask_worker.periodic_callbacks if "profile" in name]
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is started by the test, and may take its time."""
+    monkeypatch.setattr("flows.task_runner.CONNECT_LIMIT_S", 120)
+
+
 @contextmanager
 def named_cluster(folder: Path) -> Iterator[str]:
     """A scheduler and a worker, started by hand in a folder, as on a cluster."""
-    port = free_port()
+    address_file = folder / "scheduler.json"
     common = {
         "cwd": folder,
         "env": {**os.environ, "PYTHONPATH": str(ROOT)},
@@ -155,44 +156,38 @@ def named_cluster(folder: Path) -> Iterator[str]:
         "start_new_session": True,
     }
     dask = (sys.executable, "-m", "distributed.cli")
-    address = f"tcp://127.0.0.1:{port}"
+    at = ("--scheduler-file", str(address_file), "--host", "127.0.0.1", "--no-dashboard")
     commands = (
-        (*dask[:2], "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"),
-        (
-            *dask[:2],
-            "distributed.cli.dask_worker",
-            address,
-            "--no-nanny",
-            "--nthreads",
-            "1",
-            "--host",
-            "127.0.0.1",
-            "--no-dashboard",
-        ),
+        (*dask[:2], "distributed.cli.dask_scheduler", *at, "--port", "0"),
+        (*dask[:2], "distributed.cli.dask_worker", *at, "--no-nanny", "--nthreads", "1"),
     )
     processes = [subprocess.Popen(command, **common) for command in commands]
     try:
-        yield address
+        deadline = time.monotonic() + 120
+        while not (address_file.exists() and address_file.read_text().rstrip().endswith("}")):
+            assert time.monotonic() < deadline, "the scheduler did not start"
+            time.sleep(0.05)
+        yield json.loads(address_file.read_text())["address"]
     finally:
         for process in reversed(processes):
             process.kill()
             process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 def test_a_named_cluster_is_used_and_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with named_cluster(tmp_path) as address:
         monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
         for _ in range(2):
             with dask_cluster(n_workers=7, threads_per_worker=1, scratch=tmp_path / "unused") as client:
-                assert client.submit(os.getpid).result(timeout=30) not in {os.getpid(), *psutil.Process().children()}
+                assert client.submit(os.getpid).result(timeout=120) not in {os.getpid(), *psutil.Process().children()}
                 assert client.scheduler.address == address
                 if sys.version_info < (3, 12):
                     assert client.run(profilers) == {worker: [] for worker in client.nthreads()}
         assert not (tmp_path / "unused").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 def test_a_named_cluster_whose_workers_would_import_somebody_elses_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,12 +201,14 @@ def test_a_named_cluster_whose_workers_would_import_somebody_elses_file_is_refus
 
 def test_a_dead_address_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.task_runner.CONNECT_LIMIT_S", 1)
-    monkeypatch.setenv("PARLEY_DASK_ADDRESS", f"tcp://127.0.0.1:{free_port()}")
-    begun = time.monotonic()
-    with pytest.raises(ServerUnavailable, match=r"PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"):
-        with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
-            pass
-    assert time.monotonic() - begun < 20
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PARLEY_DASK_ADDRESS", f"tcp://127.0.0.1:{nobody_listens.getsockname()[1]}")
+        begun = time.monotonic()
+        with pytest.raises(ServerUnavailable, match=r"PARLEY_DASK_ADDRESS=.*unset PARLEY_DASK_ADDRESS"):
+            with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
+                pass
+        assert time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize("address", ["nonsense://x", "tcp://"])

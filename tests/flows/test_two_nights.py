@@ -17,14 +17,14 @@ def arguments(server: ModelServer, model: str) -> tuple[str, ...]:
 
 def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:
     with (
-        model_server(holds_after=1, max_seconds=240, models=("mock-1",)) as one,
-        model_server(holds_after=1, max_seconds=240, models=("mock-2",)) as other,
+        model_server(holds_after=1, models=("mock-1",)) as one,
+        model_server(holds_after=1, models=("mock-2",)) as other,
     ):
         with (
             started(served_home, *arguments(one, "mock-1")) as first,
             started(served_home, *arguments(other, "mock-2")) as second,
         ):
-            wait_until(lambda: min(one.answered, other.answered) >= 1, 120, "the first answer of both nights")
+            wait_until(lambda: min(one.answered, other.answered) >= 1, 180, "the first answer of both nights")
             third = parley(served_home, *arguments(one, "mock-1"))
             one.holds_after = other.holds_after = None
             said = [night.communicate(timeout=180) for night in (first, second)]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,7 +45,7 @@ def own_cgroups(pid: int) -> list[Path]:
 
 
 def wait_until_gone(mark: str) -> list[int]:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while processes_with(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
     return processes_with(mark)
@@ -84,7 +85,7 @@ with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
 """
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(processes_with(mark)) < 3 and time.monotonic() < deadline:  # bwrap, its two halves, the program twice
             time.sleep(0.02)
         assert len(processes_with(mark)) >= 3
@@ -92,23 +93,27 @@ with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     assert wait_until_gone(mark) == []
-    started = time.monotonic()
     with hold_slot(1, tmp_path):
-        assert time.monotonic() - started < 1
-    cgroups._writable_parent.cache_clear()  # as a new process: what the killed one left is removed
-    assert own_cgroups(parent.pid) == []
+        pass  # it is free again; else this would wait for ever
+    deadline = time.monotonic() + 30
+    while own_cgroups(parent.pid):  # the last of its processes may still be on their way out
+        assert time.monotonic() < deadline
+        cgroups._writable_parent.cache_clear()  # as a new process: what the killed one left is removed
 
 
 def test_slots_bound_what_runs_at_once(tmp_path: Path):
     held: list[int] = []
-    most = 0
+    most, both_held = 0, threading.Event()
 
     def use(_: int) -> None:
         nonlocal most
         with hold_slot(2, tmp_path) as slot:
             held.append(slot)
             most = max(most, len(held))
-            time.sleep(0.02)
+            if len(held) == 2:
+                both_held.set()
+            assert both_held.wait(60)
+            time.sleep(0.02)  # in which a third would come
             held.remove(slot)
 
     with ThreadPoolExecutor(8) as pool:

@@ -58,7 +58,8 @@ def test_what_ends_a_program_decides_the_tests_that_it_kept_from_running(
     bubblewrap: BubblewrapSandbox, code: str, expected: list[str]
 ):
     tests = ("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3")
-    found = run(bubblewrap, AssertProgram(code=code, tests=tests), Limits(cpu_s=1, wall_s=3))
+    limits = Limits(cpu_s=1, wall_s=5 if "sleep" in code else 30)
+    found = run(bubblewrap, AssertProgram(code=code, tests=tests), limits)
     assert [verdict.outcome.value for verdict in found] == expected
 
 
@@ -273,6 +274,6 @@ class Main { public static void main(String[] a) throws Exception { if (A.f(1) !
 )
 def test_java_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str, detail: str):
     program = JavaProgram(prompt="class A { static int f(int x) {", completion=f"{body} }} }}", test=JAVA_TEST)
-    (found,) = run(bubblewrap, program, Limits(cpu_s=1, wall_s=30))
+    (found,) = run(bubblewrap, program, Limits(cpu_s=3, wall_s=60))
     assert found.outcome.value == outcome
     assert detail in found.detail

@@ -105,7 +105,7 @@ def run_as_nobody(script: str, name: str) -> None:
             cwd=place,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
     finally:
         subprocess.run(["rm", "-rf", str(place)], check=True)

@@ -50,8 +50,8 @@ def test_no_zygote_outlives_its_process(bubblewrap: BubblewrapSandbox, tmp_path:
             parent.stdin.close()
         else:
             parent.send_signal(signal.SIGKILL if ends_by == "kill" else signal.SIGINT)
-        parent.wait(20)
-        deadline = time.monotonic() + 10
+        parent.wait(60)
+        deadline = time.monotonic() + 60
         while zygotes_of(parent.pid):
             assert time.monotonic() < deadline
             time.sleep(0.01)

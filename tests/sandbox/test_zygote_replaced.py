@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -31,7 +32,7 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
     with ThreadPoolExecutor(1) as threads, zygote.session(LIMITS) as session:
         running = threads.submit(session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)"))
         mine = psutil.Process()
-        while not any("time.sleep(60)" in " ".join(child.cmdline()) for child in _alive(mine)):
+        while not any("time.sleep(60)" in line for line in _command_lines(mine)):
             assert not running.done()
         (held,) = (child for child in mine.children() if child.name() == "bwrap")
         held.kill()
@@ -40,10 +41,10 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
 
 
-def _alive(process: psutil.Process) -> Iterator[psutil.Process]:
+def _command_lines(process: psutil.Process) -> Iterator[str]:
     for child in process.children(recursive=True):
-        if child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
-            yield child
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or is a zombie
+            yield " ".join(child.cmdline())
 
 
 def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
@@ -66,7 +67,7 @@ def test_the_process_with_the_libraries_is_not_missed_when_it_dies(zygote: Zygot
     assert idle() is not before
     loaded = pythons_of(idle())[1]
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(verdict, zygote, "import time\ntime.sleep(0.5)\ndef f(): return 1")
+        running = threads.submit(verdict, zygote, "import time\ntime.sleep(3)\ndef f(): return 1")
         while not loaded.children():
             assert not running.done()
         loaded.kill()

@@ -42,4 +42,4 @@ def idle() -> Zygote:
 def pythons_of(zygote: Zygote) -> list[psutil.Process]:
     """Itself, and the process with the libraries; in the order in which they started."""
     inside = psutil.Process(zygote._process.pid).children(recursive=True)
-    return sorted((child for child in inside if "python" in child.name()), key=lambda child: child.pid)
+    return sorted((child for child in inside if "python" in child.name()), key=lambda child: (child.create_time(), child.pid))

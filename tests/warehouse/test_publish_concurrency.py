@@ -58,7 +58,7 @@ SAID = [
     "select min(min) from pool_dataset where run_id = $run",
     "select count(*)::double from quality_checks where run_id = $run",
 ]
-seen, ended, n = [], False, 0
+seen, ended, reads = [], False, open(sys.argv[5], "ab", buffering=0)
 while not ended:
     ended = stop.exists()
     connection = duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) if plain else connect(home)
@@ -66,11 +66,24 @@ while not ended:
     connection.close()
     assert len(said) == 1, f"a mixed night: {said}"
     seen.append(said.pop())
-    if len(seen) == 1:
-        print("reading", flush=True)
+    reads.write(b".")
 assert seen == sorted(seen), "time went back"
 print(int(seen[0]), int(seen[-1]), len(set(seen)), len(seen))
 """
+
+
+def wait_for_reads(readers: "list[subprocess.Popen[str]]", reads: list[Path]) -> None:
+    """Until each reader has read once more."""
+    before = [n_reads_in(path) for path in reads]
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(n_reads_in(path) > size for path, size in zip(reads, before, strict=True)):
+        assert all(reader.poll() is None for reader in readers), [reader.communicate() for reader in readers]
+        assert time.monotonic() < deadline, "a reader waits"
+        time.sleep(0.005)
+
+
+def n_reads_in(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def write_generation(lake: SmallLake, number: int) -> None:
@@ -85,19 +98,21 @@ def write_generation(lake: SmallLake, number: int) -> None:
 
 
 def test_readers_never_wait_fail_or_see_a_mixed_night_during_fifty_publications(published: SmallLake, tmp_path: Path) -> None:
+    """Each publication comes when each reader has read again since the last one; none waits for a publication."""
     stop, run = tmp_path / "stop", published.beta.run_id
+    kinds, reads = ("ours", "ours", "plain"), [tmp_path / f"reads-{number}" for number in range(3)]
     write_generation(published, 1)
     publish(published.home)
     with ExitStack() as ended:
         readers = [
-            ended.enter_context(python(READER, str(published.home), str(stop), run, kind)) for kind in ("ours", "ours", "plain")
+            ended.enter_context(python(READER, str(published.home), str(stop), run, kind, str(counted)))
+            for kind, counted in zip(kinds, reads, strict=True)
         ]
-        for reader in readers:
-            assert reader.stdout is not None
-            assert reader.stdout.readline() == "reading\n"
         for number in range(2, N_PUBLICATIONS + 1):
+            wait_for_reads(readers, reads)
             write_generation(published, number)
             assert publish(published.home).replaced
+        wait_for_reads(readers, reads)
         stop.touch()
         said = [reader.communicate(timeout=PATIENCE_S) for reader in readers]
     for out, errors in said:

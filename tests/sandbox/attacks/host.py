@@ -10,7 +10,7 @@ from pathlib import Path
 from schemas.run import Limits
 
 MIB = 1024 * 1024
-_END_S = 10.0
+_END_S = 30.0
 
 
 def marked_limits(*, wall_s: float, cpu_s: float) -> Limits:

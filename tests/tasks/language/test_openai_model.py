@@ -185,20 +185,29 @@ def test_a_model_that_refuses_max_tokens_is_asked_by_the_newer_name_from_then_on
         assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 5, 5]
 
 
+async def let_go_when_full(server: ModelServer, in_flight: int) -> None:
+    """Lift a server's hold once so many requests wait in it: however slow the machine, they are under way together."""
+    while server.in_flight < in_flight:
+        await asyncio.sleep(0.01)
+    server.holds_after = None
+
+
 def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
     async def scenario(server: ModelServer, n_requests: int) -> int:
         model = model_on(server, policy=replace(QUICK, concurrency=8, max_tries=6))
+        filling = asyncio.create_task(let_go_when_full(server, 8))
         answers = await asyncio.gather(*(model.complete(ask(f"question {i}")) for i in range(n_requests)))
+        await filling
         assert len({answer.content for answer in answers}) == n_requests
         limit = model.pool().limit
         assert limit.in_flight == 0
         await model.aclose()
         return limit.limit
 
-    with model_server(latency_s=0.2) as server:
+    with model_server(latency_s=0.2, holds_after=0) as server:
         assert asyncio.run(scenario(server, 40)) == 8
         assert server.max_in_flight == 8
-    with model_server([Reply(status=429)] * 8, latency_s=0.4) as server:
+    with model_server([Reply(status=429)] * 8, latency_s=0.2, holds_after=0) as server:
         assert 4 <= asyncio.run(scenario(server, 12)) < 8
         assert len(server.bodies) == 20
 
@@ -206,7 +215,9 @@ def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
 def test_models_on_one_endpoint_share_client_and_budget_until_the_last_is_closed() -> None:
     async def scenario(server: ModelServer) -> None:
         first, second = model_on(server), model_on(server)
+        filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
         await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in (first, second)))
+        await filling
         assert first.pool() is second.pool()
         client = first.pool().client
         await first.aclose()
@@ -215,7 +226,7 @@ def test_models_on_one_endpoint_share_client_and_budget_until_the_last_is_closed
         await second.aclose()
         assert client.is_closed()
 
-    with model_server(latency_s=0.2) as server:
+    with model_server(latency_s=0.2, holds_after=0) as server:
         asyncio.run(scenario(server))
         assert server.max_in_flight == QUICK.concurrency
 

@@ -55,7 +55,10 @@ def running(child: str, log: Path, mood: str = "well", ready_s: float = 60.0) ->
 def gone(pid: int, within_s: float = 30.0) -> bool:
     deadline_s = time.monotonic() + within_s
     while time.monotonic() < deadline_s:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
             return True
         time.sleep(0.05)
     return False
@@ -81,7 +84,7 @@ def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> N
     pids: list[int] = []
     thread = threading.Thread(target=lambda: pids.append(context.__enter__()))
     thread.start()
-    thread.join(30)
+    thread.join(60)
     try:
         assert not gone(pids[0], within_s=1.0)
     finally:
@@ -134,7 +137,7 @@ def test_a_server_that_is_never_ready_is_ended(child: str, tmp_path: Path) -> No
     with pytest.raises(ModelUnavailable, match=r"not ready within 1 s"):
         with running(child, tmp_path / "m.log", "silent", ready_s=1.0):
             pass
-    assert set(psutil.Process().children()) == before
+    assert set(psutil.Process().children()) <= before
 
 
 def test_vllm_that_is_not_installed_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def place_of(shard: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
 
 def test_shards_that_were_dealt_go_to_their_worker() -> None:
     with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),  # an idle worker takes from one that lags
         LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
