@@ -16,7 +16,7 @@ from sandbox.interface import Completed, Sandbox
 from sandbox.python_environment import package_folders
 from sandbox.python_syntax import parse
 from schemas.base import Frozen
-from schemas.errors import SandboxUnavailable
+from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome
 
@@ -147,7 +147,8 @@ def run_job(
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
     if not done.report.startswith(_READY):
-        raise SandboxUnavailable(
+        fault = HostShortage if done.timed_out else SandboxUnavailable
+        raise fault(
             f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
             f"after {done.wall_s:.1f} s): {harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; "
             "try `parley doctor`"

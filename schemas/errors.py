@@ -8,7 +8,7 @@
     │   └── SchemaMismatch        a Parquet file written by another schema version
     ├── InfraError                a fault of machine or service, never of the model under test
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
-    │   │   └── HostShortage      the machine, not the program, ran out of memory: may run when it runs alone
+    │   │   └── HostShortage      the machine, not the program, lacked memory or time: may run when it runs alone
     │   ├── ModelUnavailable      an endpoint that did not give an answer
     │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
     ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program

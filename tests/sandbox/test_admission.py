@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import host_capacity, memory_cgroup, slots
+from sandbox import host_capacity, infra_faults, memory_cgroup, slots
+from sandbox.bubblewrap_backend import BubblewrapSandbox
+from sandbox.function_tests import run_function_tests
 from sandbox.infra_faults import is_shortage, retried_alone
 from sandbox.slots import alone, hold_slot, slot_count
 from schemas.errors import HostShortage, SandboxUnavailable
+from schemas.run import Limits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MIB = 1024 * 1024
@@ -189,6 +192,24 @@ def test_who_waits_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
         over.set()
         for thread in threads:
             thread.join(60)
+
+
+def test_a_runner_that_does_not_start_in_its_time_is_tried_again_alone(
+    bubblewrap: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[float] = []
+
+    @contextmanager
+    def counted() -> Iterator[None]:
+        begun.append(time.monotonic())
+        yield
+
+    monkeypatch.setattr(infra_faults, "alone", counted)
+    monkeypatch.setattr("sandbox.judged_run._READY", b"what no runner says")
+    sandbox = BubblewrapSandbox(slot_directory=tmp_path)
+    with pytest.raises(HostShortage, match="the test runner did not start"):
+        run_function_tests(sandbox, "import time\ntime.sleep(60)", ("assert True",), Limits(cpu_s=1, wall_s=2))
+    assert len(begun) == 1
 
 
 def short(number: int) -> SandboxUnavailable:
