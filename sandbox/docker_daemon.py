@@ -53,10 +53,13 @@ def _client(base_url: str | None, concurrency: int, _pid: int) -> "DockerClient"
     options: dict[str, Any] = {"version": "auto", "timeout": TIMEOUT_S, "max_pool_size": 4 * concurrency + _SPARE_CONNECTIONS}
     with daemon_faults("reach its daemon"):
         if base_url is None:
-            return docker.DockerClient(**_context(), **options)
-        if base_url == os.environ.get("DOCKER_HOST"):
-            return docker.DockerClient.from_env(**options)
-        return docker.DockerClient(base_url=base_url, **options)
+            found = docker.DockerClient(**_context(), **options)
+        elif base_url == os.environ.get("DOCKER_HOST"):
+            found = docker.DockerClient.from_env(**options)
+        else:
+            found = docker.DockerClient(base_url=base_url, **options)
+        found.api.trust_env = False  # each request would look for proxies in the environment, which other threads may change
+        return found
 
 
 def daemon_version(base_url: str | None = None) -> str:

@@ -100,7 +100,7 @@ def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
         assert_whole_and_unrepeated(home, server)
 
 
-SLOW = "```python\nimport time\ntime.sleep(5)\n```"
+SLOW = "```python\nimport time\ntime.sleep(3)\n```"
 """A program that outlasts the kill: its answer is paid for, and its message not ready."""
 
 

@@ -44,7 +44,7 @@ def python(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 N_PUBLICATIONS = 50
 READER = """
-import sys
+import sys, time
 from pathlib import Path
 import duckdb
 from warehouse.connect import connect
@@ -67,6 +67,7 @@ while not ended:
     assert len(said) == 1, f"a mixed night: {said}"
     seen.append(said.pop())
     reads.write(b".")
+    time.sleep(0.03)
 assert seen == sorted(seen), "time went back"
 print(int(seen[0]), int(seen[-1]), len(set(seen)), len(seen))
 """
