@@ -3,17 +3,20 @@
 DuckDB opens a file by name twice: it reads the header through the first opening and the blocks through the second. Between them
 a publication may have put a new file in its place. That file is a copy of the old one with one checkpoint more, and a checkpoint
 writes over no block that the header before it reaches; it only cuts free ones off the file's end. With those put back, the old
-header and the new file are the old publication, whole. A line at the very end says how long the file is without them.
+header and the new file are the old publication, whole. A line at the very end says how long the file is without them, as long as
+the header is still the same: another program that writes to the file changes it, and may use their place.
 """
 
+import hashlib
 import os
 import re
 import shutil
 from pathlib import Path
 
-_MARK = b"\nparley: from byte %020d on, blocks of the publication before\n"
-_MARK_BYTES = len(_MARK % 0)
-_MARKED = re.compile(_MARK.replace(b"%020d", rb"(\d{20})"))
+_HEADER_BYTES = 3 * 4096
+_MARK = b"\nparley: under header %s, from byte %020d on: blocks of the publication before\n"
+_MARKED = re.compile(_MARK.replace(b"%s", rb"(\w{64})").replace(b"%020d", rb"(\d{20})"))
+_MARK_BYTES = len(_MARK % (b"0" * 64, 0))
 
 
 def keep_cut_off_blocks(old: Path, new: Path) -> None:
@@ -29,7 +32,7 @@ def keep_cut_off_blocks(old: Path, new: Path) -> None:
         source.seek(own)
         shutil.copyfileobj(source, target)
         target.truncate(needed)
-        target.write(_MARK % own)
+        target.write(_MARK % (_header(new), own))
 
 
 def drop_kept_blocks(path: Path) -> None:
@@ -42,4 +45,9 @@ def _own_bytes(path: Path) -> int:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _MARK_BYTES))
         marked = _MARKED.fullmatch(file.read())
-    return int(marked[1]) if marked else size
+    return int(marked[2]) if marked and marked[1] == _header(path) else size
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.sha256(file.read(_HEADER_BYTES)).hexdigest().encode()
