@@ -29,12 +29,13 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None
         time.sleep(0.02)
 
 
-def assert_whole_and_unrepeated(home: Path, server: ModelServer) -> None:
+def assert_whole_and_unrepeated(home: Path, server: ModelServer, answered_before: int) -> None:
     """The finished run has every answer, and at most what was in flight at the stop was asked for twice."""
     line = parley(home, *run_arguments(server), "--json").json()
     assert (line["episodes"], line["owed"], line["n_infra"]) == (8, 0, 0)
     assert line["n_reused"] + line["n_resumed"] + line["n_new"] == 8
     assert ask(home, "SELECT count(*) n FROM turns WHERE role = 'assistant'") == [{"n": N_TURNS}]
+    assert answered_before < N_TURNS, "the run was stopped too late to show anything"
     asked = sum(server.prompts.values())
     assert N_TURNS <= asked <= N_TURNS + IN_FLIGHT
     assert not list((home / "journal").rglob("*.jsonl")), "all that the journal held is Parquet"
@@ -47,10 +48,10 @@ def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journal
             wait_until(lambda: server.answered >= 12, 180, "the twelfth answer")
             process.kill()
             process.wait()
-        server.holds_after = None
+        answered, server.holds_after = server.answered, None
         smaller = parley(served_home, *run_arguments(server), "--limit", "1", "--json").json()
         assert (smaller["episodes"], smaller["owed"]) == (1, 0)
-        assert_whole_and_unrepeated(served_home, server)
+        assert_whole_and_unrepeated(served_home, server, answered)
 
 
 def test_a_budget_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
@@ -92,12 +93,12 @@ def test_a_signal_ends_it_with_what_to_type_next(home: Path) -> None:
             relatives = family(process)
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=120)
-        server.holds_after = None
+        answered, server.holds_after = server.answered, None
         assert process.returncode == 143, err
         assert "Traceback" not in err
         assert "go on with: parley run codeif.static" in err
         wait_until(lambda: not living(relatives), 60, "the end of every process of the stopped run")
-        assert_whole_and_unrepeated(home, server)
+        assert_whole_and_unrepeated(home, server, answered)
 
 
 SLOW = "```python\nimport time\ntime.sleep(3)\n```"

@@ -93,8 +93,9 @@ with sandbox.session(Limits(cpu_s=60, wall_s=60), keep_files=True) as session:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     assert wait_until_gone(mark) == []
+    started = time.monotonic()
     with hold_slot(1, tmp_path):
-        pass  # it is free again; else this would wait for ever
+        assert time.monotonic() - started < 10, "its slot is not free"
     deadline = time.monotonic() + 30
     while own_cgroups(parent.pid):  # the last of its processes may still be on their way out
         assert time.monotonic() < deadline

@@ -31,7 +31,7 @@ def test_a_damaged_file_names_the_remedy(tmp_path: Path) -> None:
 
 def replaced_while_opened(monkeypatch: pytest.MonkeyPatch, home: Path, times: int, *, fails: bool) -> None:
     """The next openings meet a publication: what they opened is a file no more, or of no use."""
-    opened, left = warehouse.connect._attached, iter(range(times))  # pyright: ignore[reportPrivateUsage]
+    opened, left = warehouse.connect._attached, iter(range(times))  # pyright: ignore[reportPrivateUsage]  (the step that a publication is to meet)
 
     def attached(path: Path) -> "DuckDBPyConnection":
         connection = opened(path)

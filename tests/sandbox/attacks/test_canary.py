@@ -20,7 +20,7 @@ def test_it_lives_in_the_default_sandbox_and_takes_seconds(bubblewrap: Bubblewra
     assert (canary.passed, canary.failed) == ((), ())
     assert canary.is_alive
     assert (canary.n_attacks, canary.n_golds) == (10, 4)
-    assert time.monotonic() - started < 100  # not the minutes of programs that are waited for one after another
+    assert time.monotonic() - started < 20
 
 
 def test_an_attack_that_passes_is_named(bubblewrap: BubblewrapSandbox) -> None:

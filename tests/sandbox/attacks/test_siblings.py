@@ -63,7 +63,7 @@ def waiting_victims() -> list[int]:
 
 
 def _holds_back(pid: int, number: int) -> bool:
-    with suppress(OSError):
+    with suppress(OSError):  # it has ended
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
         blocked = status.partition("SigBlk:")[2].split(maxsplit=1)[:1]
         return bool(blocked) and int(blocked[0], 16) >> (number - 1) & 1 == 1
