@@ -6,11 +6,11 @@ import pyarrow as pa
 from prefect import flow
 from prefect.utilities.annotations import quote
 
-from flows.artifacts import ProgressArtifact
-from flows.preflight import preflight
-from flows.run_record import Work, begin_run, finish_run, remove_leftovers
-from flows.runtime import Night, night
-from flows.signals import heed_signals
+from flows.night.preflight import preflight
+from flows.night.run_record import Work, begin_run, finish_run, remove_leftovers
+from flows.night.runtime import Night, night
+from flows.night.signals import heed_signals
+from flows.orchestration.artifacts import ProgressArtifact
 from schemas.episode import Episode
 from schemas.rows import from_arrow
 from schemas.verdict import FailureReason, TestVerdict
@@ -22,11 +22,11 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport
 from tasks.planning.request import EvaluationRequest
 from tasks.score import score, verdict_rows
-from tasks.shards import converse_shard, execute_shard
 from tasks.stage import stage
 from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home
 from tasks.storage.owed import episode_rows
+from tasks.worker import converse_shard, execute_shard
 
 T = TypeVar("T")
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.artifacts import show_results
-from flows.canary import require_live_canary
 from flows.evaluate_model import evaluate_model
-from flows.nightly_config import read_config
-from flows.packages import verify_packages
+from flows.night.canary import require_live_canary
+from flows.night.config import read_config
+from flows.night.runtime import Night, night
+from flows.orchestration.artifacts import show_results
+from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results, published_count
-from flows.result_table import result_markdown
-from flows.runtime import Night, night
 from flows.stage_benchmarks import stage_benchmarks
-from flows.work_text import work_markdown
+from flows.text.results import result_markdown
+from flows.text.work import work_markdown
 from schemas.errors import DiskFull, ParleyError
 from schemas.run import NightRecord
 from tasks.planning.finished import as_published

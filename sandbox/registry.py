@@ -12,10 +12,10 @@ from schemas.errors import UnknownName
 from schemas.plugins import plugins
 
 BUILT_IN: dict[str, str] = {
-    "bubblewrap": "sandbox.bubblewrap_backend:BubblewrapSandbox",
-    "docker": "sandbox.docker_backend:DockerSandbox",
-    "zygote": "sandbox.zygote_backend:ZygoteSandbox",
-    "none": "sandbox.unisolated_backend:UnisolatedSandbox",
+    "bubblewrap": "sandbox.backends.bubblewrap.backend:BubblewrapSandbox",
+    "docker": "sandbox.backends.docker.backend:DockerSandbox",
+    "zygote": "sandbox.backends.zygote.backend:ZygoteSandbox",
+    "none": "sandbox.backends.unisolated:UnisolatedSandbox",
 }
 GROUP = "parley.sandboxes"
 

@@ -12,16 +12,16 @@ from prefect import task
 from schemas.episode import Step
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
+from tasks.driver.fan_out import dealt_shards, fan_out, living_workers
+from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.planning.plan import RunPlan
-from tasks.shards.converse_shard import converse_shard
-from tasks.shards.fan_out import dealt_shards, fan_out, living_workers
-from tasks.shards.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
-from tasks.shards.run_ahead import RunAhead, running_ahead
-from tasks.shards.worker import close_run
 from tasks.storage.journal import read_journal, remove_journal
 from tasks.storage.merging import merge_episodes
 from tasks.storage.owed import WantedEpisode, episode_rows, read_episodes, unfinished
 from tasks.storage.tries import shard_try
+from tasks.worker.converse_shard import converse_shard
+from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.worker.process import close_run
 
 MAX_ATTEMPTS = 3
 """Of an episode in one night, where faults of machine or service end it."""

@@ -9,14 +9,14 @@ from prefect import task
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from tasks.cache_policy import OPTIONS
+from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
+from tasks.driver.fan_out import fan_out
 from tasks.planning.plan import RunPlan
-from tasks.shards.execute_shard import execute_shard, test_runs
-from tasks.shards.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
-from tasks.shards.fan_out import fan_out
-from tasks.shards.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
-from tasks.shards.worker import close_run
 from tasks.storage.merging import replace_by_one
 from tasks.storage.tries import shard_try
+from tasks.worker.execute_shard import execute_shard, test_runs
+from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
+from tasks.worker.process import close_run
 
 MAX_ATTEMPTS = 3
 

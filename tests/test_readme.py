@@ -25,7 +25,7 @@ def command_tree() -> Any:
     """The command line as typer builds it."""
     from typer.main import get_command
 
-    from flows.cli import app
+    from flows.cli.app import app
 
     return get_command(app)
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sandbox.calibration.references import Reference, known_faults
-from sandbox.function_tests import FunctionVerdict, run_function_tests
+from sandbox.host.slots import alone, slot_count
 from sandbox.interface import Sandbox
-from sandbox.slots import alone, slot_count
+from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sandbox.canary.baits import planted_baits
 from sandbox.canary.programs import Family, Program, bundled_programs
-from sandbox.function_tests import run_function_tests
 from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 

@@ -164,7 +164,7 @@ def become(uid: int, as_root: bool) -> None:
 
 
 def load_filter(program: tuple[Any, Any]) -> None:
-    """From now on the calls of `sandbox.seccomp_filter` are denied, for good and for all children."""
+    """From now on the calls of `sandbox.host.seccomp` are denied, for good and for all children."""
     _checked(_libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0), "prctl(PR_SET_SECCOMP)")
 
 

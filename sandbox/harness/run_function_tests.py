@@ -9,8 +9,8 @@ Trusted, runs inside the sandbox, standard library only. Two processes:
 - the program runs the code as `__main__`, then asks for the tests, so that their text is neither in its memory nor on disk while
   the code runs. What decides a test is checked before and after each, and a search for key or tests is told at once.
 
-Input on stdin: secret, CPU limit, job, tests (see `sandbox.judged_run`). Nothing here relies on a fresh interpreter, but for
-descriptors 0 to 2 and PARLEY_REPORT_FD: a process forked for this run may call `main` as well. No class is defined in any of
+Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). Nothing here relies on a fresh interpreter, but
+for descriptors 0 to 2 and PARLEY_REPORT_FD: a process forked for this run may call `main` as well. No class is defined in any of
 these files: a candidate finds every class of its process, and what hangs on it.
 """
 

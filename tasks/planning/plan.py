@@ -7,8 +7,8 @@ from functools import cached_property
 
 from sandbox import registry as sandboxes
 from sandbox.calibration.factor import widened
-from sandbox.function_tests import RUNNER_VERSION
 from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName, UsageError

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import registry
-from sandbox.function_tests import run_program
+from sandbox.host.python_environment import clean_environment, interpreter
 from sandbox.interface import Sandbox
-from sandbox.python_environment import clean_environment, interpreter
+from sandbox.judging.function_tests import run_program
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tasks.benchmarks.convcode import BENCHMARK

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
-from flows.progress import Board
-from tasks.shards import run_ahead
+from flows.night.progress import Board
+from tasks.driver import run_ahead
 
 
 class TimedBoard(Board):
@@ -76,7 +76,7 @@ def main() -> None:
     board = TimedBoard()
     board.marks.append(("start Python", asked.began, 0.0))
     board.mark("plan")
-    from flows.invocation import run_night
+    from flows.night.invocation import run_night
     from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
     from tasks.storage.home import find_home
 

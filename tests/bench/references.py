@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from sandbox import registry
+from sandbox.host.slots import slot_count
 from sandbox.interface import Sandbox
-from sandbox.runners.programs import CheckProgram, JavaProgram, JavaScriptProgram, TestProgram, UnittestProgram
-from sandbox.runners.run import run_tests
-from sandbox.slots import slot_count
+from sandbox.judging.runners.programs import CheckProgram, JavaProgram, JavaScriptProgram, TestProgram, UnittestProgram
+from sandbox.judging.runners.run import run_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tasks.benchmarks.convcode.stage import stage

@@ -21,18 +21,18 @@ from pathlib import Path
 from unittest.mock import patch
 
 from sandbox import registry
-from sandbox.docker_daemon import client
-from sandbox.function_tests import run_function_tests
+from sandbox.backends.docker.daemon import client
+from sandbox.host.python_environment import clean_environment
 from sandbox.interface import Sandbox
-from sandbox.python_environment import clean_environment
+from sandbox.judging.function_tests import run_function_tests
 from schemas.errors import ParleyError, SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
 from tests.bench import corpora
 from tests.bench.pace import AT_ONCE, Speed, speed
 from tests.bench.processes import ROOT, environment
-from tests.sandbox.daemon import started_daemon, why_not
-from tests.sandbox.daemon_image import import_image
+from tests.sandbox.backends.daemon import started_daemon, why_not
+from tests.sandbox.backends.daemon_image import import_image
 
 ROUNDS = 3
 LIMITS = Limits(cpu_s=10, wall_s=60)

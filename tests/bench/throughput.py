@@ -164,7 +164,7 @@ def programs_per_s(n_programs: int = 60) -> float:
     from concurrent.futures import ThreadPoolExecutor
 
     from sandbox import registry
-    from sandbox.function_tests import run_function_tests
+    from sandbox.judging.function_tests import run_function_tests
     from schemas.run import Limits
 
     sandbox = registry.load("bubblewrap")

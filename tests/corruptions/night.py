@@ -11,8 +11,8 @@ import pytest
 from prefect.utilities.annotations import quote
 
 from flows import evaluate_model as evaluation
-from flows.progress import Board
-from flows.runtime import Night
+from flows.night.progress import Board
+from flows.night.runtime import Night
 from schemas.errors import ParleyError
 from schemas.run import QualityCheck
 from tasks import check_quality

@@ -19,7 +19,7 @@ from typing import get_args
 
 import psutil
 
-from flows.prefect_server_record import read_record
+from flows.orchestration.server_record import read_record
 from tests.crash.comparison import Tables, differences, leftovers, tables
 from tests.crash.conftest import with_earlier_nights
 from tests.crash.night import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from sandbox.abandoned import start_time
-from sandbox.memory_cgroup import _writable_parent
+from sandbox.host.abandoned import start_time
+from sandbox.host.memory_cgroup import _writable_parent
 from warehouse.connect import connect, identifier
 
 TIMES = frozenset({"started_at", "finished_at", "checked_at", "latency_s", "duration_s"})

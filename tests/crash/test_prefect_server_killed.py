@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.prefect_server import prefect_server, server_status, stop_server
+from flows.orchestration.server import prefect_server, server_status, stop_server
 from tests.flows.drivers import wait_until_gone
 
 pytestmark = pytest.mark.slow

@@ -19,18 +19,18 @@ from schemas.episode import Episode, StopReason
 from schemas.rows import from_arrow
 from tasks.converse import _shards as converse_shards
 from tasks.converse import context_for, settle
+from tasks.driver.execution import execute_shards
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.shards.converse_shard import converse_shard
-from tasks.shards.execute_shard import execute_shard
-from tasks.shards.execution import execute_shards
-from tasks.shards.jobs import RunContext
-from tasks.shards.worker import close_run
 from tasks.storage.home import Home
 from tasks.storage.journal import read_journal
 from tasks.storage.owed import episode_rows, read_episodes
 from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import shard_try
+from tasks.worker.converse_shard import converse_shard
+from tasks.worker.execute_shard import execute_shard
+from tasks.worker.jobs import RunContext
+from tasks.worker.process import close_run
 from tests.crash.comparison import differences, tables
 from tests.crash.night import ROOT, Counter, counting_server, write_plugin
 from tests.warehouse.small_lake import SmallLake
@@ -41,11 +41,11 @@ N_EPISODES = 2
 PLAYER = """
 import os, pickle, signal, sys
 from pathlib import Path
-from tasks.shards.converse_shard import converse_shard
-from tasks.shards.execute_shard import execute_shard
+from tasks.worker.converse_shard import converse_shard
+from tasks.worker.execute_shard import execute_shard
 shard = pickle.loads(Path(sys.argv[1]).read_bytes())
 play = converse_shard if type(shard).__name__ == "ConverseShard" else execute_shard
-execution = sys.modules["tasks.shards.execute_shard"]
+execution = sys.modules["tasks.worker.execute_shard"]
 run_program = execution.run_program
 def stopped_at_the_first(*arguments):
     execution.run_program = run_program

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.prefect_server import server_status, start_server, stop_server
+from flows.orchestration.server import server_status, start_server, stop_server
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from sandbox.bubblewrap_backend import BubblewrapSandbox
-from sandbox.docker_backend import DockerSandbox
-from sandbox.docker_daemon import client
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.backends.docker.backend import DockerSandbox
+from sandbox.backends.docker.daemon import client
 from schemas.errors import SandboxUnavailable
-from tests.sandbox.daemon import started_daemon, why_not
-from tests.sandbox.daemon_image import import_image, run_plain_container
+from tests.sandbox.backends.daemon import started_daemon, why_not
+from tests.sandbox.backends.daemon_image import import_image, run_plain_container
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import registry
-from sandbox.bubblewrap_backend import BubblewrapSandbox
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.calibration import factor
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep, machine_name, needed_factor, widened
 from sandbox.calibration.measuring import Measured, measure

@@ -2,9 +2,9 @@ import os
 
 import pytest
 
-from sandbox.bubblewrap_backend import BubblewrapSandbox
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.backends.unisolated import UnisolatedSandbox
 from sandbox.conformance import CASES, Case
-from sandbox.unisolated_backend import UnisolatedSandbox
 
 ESCAPES = {
     "each_command_starts_clean",  # /tmp is the host's

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from flows import artifacts, cli_read
-from flows.cli_run import exit_code
-from flows.exporting import export_recording
-from flows.night_text import show_night
+from flows.cli import read as cli_read
+from flows.cli.exporting import export_recording
+from flows.cli.run import exit_code
 from flows.nightly import record_night
-from flows.result_table import print_results, result_markdown
-from flows.transcript_text import transcript_text
-from flows.work_text import work_markdown
+from flows.orchestration import artifacts
+from flows.text.night import show_night
+from flows.text.results import print_results, result_markdown
+from flows.text.transcript import transcript_text
+from flows.text.work import work_markdown
 from schemas.display import markdown_cell, plain_line
 from schemas.errors import ConfigError
 from tasks.benchmarks import registry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.nightly_config import read_config
+from flows.night.config import read_config
 from schemas.errors import ConfigError
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, key_names
 from tests.fixtures.model_server import Messages, Reply, model_server
@@ -135,7 +135,7 @@ def test_no_process_is_told_it_by_an_argument_and_those_that_need_none_have_no_k
     assert played.watch.n_looks > 5
     lines = {line for line, _ in played.watch.seen}
     assert [line for line in lines if MARK in line] == []
-    for program, may_hold in (("prefect_server_process", set()), ("bwrap", set()), ("multiprocessing", {"PARLEY_TEST_KEY"})):
+    for program, may_hold in (("server_process", set()), ("bwrap", set()), ("multiprocessing", {"PARLEY_TEST_KEY"})):
         named = [set(names) for line, names in played.watch.seen if program in line]
         assert named, f"no process of {program} was seen"
         assert all(names <= may_hold for names in named), (program, named)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.prefect_server import prefect_server
+from flows.orchestration.server import prefect_server
 from schemas.errors import AnswerMissing, ConfigError, SandboxUnavailable
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
+from flows.cli.app import app
 from schemas.errors import SchemaMismatch
 from schemas.run import RunRecord
 from schemas.tables import TABLES, VERSION_KEY

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sandbox.runners.unittest_tests import case_classes
+from sandbox.judging.runners.unittest_tests import case_classes
 from schemas.feedback import Feedback
 from schemas.verdict import CaseReport, Outcome, ProgramReport
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS

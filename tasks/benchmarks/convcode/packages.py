@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from sandbox.python_syntax import parse
+from sandbox.judging.python_syntax import parse
 
 _DISTRIBUTIONS: Mapping[str, str] = {
     "bs4": "beautifulsoup4",

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from sandbox.runners.programs import UnittestProgram
-from sandbox.runners.unittest_tests import chosen_cases
+from sandbox.judging.runners.programs import UnittestProgram
+from sandbox.judging.runners.unittest_tests import chosen_cases
 from schemas.base import Frozen
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 

@@ -130,8 +130,8 @@ def _wrap_copying(module, kills):
 WRAPPERS = {
     "tasks.storage.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
-    "sandbox.supervision": _wrap_supervision,
-    "sandbox.zygote_process": _wrap_zygote,
+    "sandbox.host.supervision": _wrap_supervision,
+    "sandbox.backends.zygote.process": _wrap_zygote,
     "warehouse.copying": _wrap_copying,
 }
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from sandbox import memory_cgroup, registry
+from sandbox import registry
+from sandbox.backends.zygote.pool import close_idle
 from sandbox.canary.baits import planted_baits
+from sandbox.host import memory_cgroup
 from sandbox.interface import Sandbox
-from sandbox.zygote_pool import close_idle
 from schemas.errors import SandboxUnavailable
 from tests.sandbox.attacks.host import Host, marked_limits
 

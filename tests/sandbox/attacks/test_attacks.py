@@ -12,8 +12,8 @@ import pytest
 from sandbox import registry
 from sandbox.canary.baits import planted_baits
 from sandbox.canary.programs import Family, Program
-from sandbox.function_tests import FunctionVerdict, run_function_tests
 from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome

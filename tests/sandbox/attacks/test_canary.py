@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import registry
-from sandbox.bubblewrap_backend import BubblewrapSandbox
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
 from sandbox.canary.release import release_canary
 from schemas.errors import SandboxUnavailable

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.function_tests import FunctionVerdict, run_function_tests
 from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
 from tests.sandbox.attacks.host import MIB, hard_limit

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli_run import simulator_request
-from flows.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate, show_dry_run
+from flows.cli.run import simulator_request
+from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate, show_dry_run
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError
 from schemas.run import RunSpec
@@ -19,8 +19,8 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.planning.why_rerun import rows_of
 from tasks.storage.home import Home
 from tasks.storage.journal import JournalWriter
-from tests.tasks.shards.coding_rounds import ANSWERS, BENCHMARK, MODULE, N_ROUNDS, NAME, RIGHT
 from tests.tasks.storage.test_journal import steps
+from tests.tasks.worker.coding_rounds import ANSWERS, BENCHMARK, MODULE, N_ROUNDS, NAME, RIGHT
 
 PRICED = ModelRequest(spec="control:gold", usd_per_million_input=1.0, usd_per_million_output=2.0)
 DEAR = ModelRequest(spec="control:empty", usd_per_million_input=10.0, usd_per_million_output=20.0)

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from sandbox.python_syntax import parse
+from sandbox.judging.python_syntax import parse
 
 _HEAD = "import unittest"
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sandbox import registry
-from sandbox.function_tests import run_function_tests
+from sandbox.judging.function_tests import run_function_tests
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import Problem
@@ -54,7 +54,7 @@ def program(run: TestRun) -> Program:
 
 
 def _outcomes(programs: set[Program]) -> dict[Program, Outcome]:
-    sandbox = registry.load("zygote")  # the same figures through bubblewrap: tests/flows/test_golden_cli.py
+    sandbox = registry.load("zygote")  # the same figures through bubblewrap: tests/flows/cli/test_golden_cli.py
     ordered = sorted(programs)
     with ThreadPoolExecutor(2) as threads:
         said = threads.map(lambda one: run_function_tests(sandbox, one[0], one[1], BENCHMARK.limits).outcome, ordered)

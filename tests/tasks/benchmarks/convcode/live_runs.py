@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from sandbox import registry
-from sandbox.function_tests import run_program
+from sandbox.judging.function_tests import run_program
 from schemas.content_id import canonical_json
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step, StopReason

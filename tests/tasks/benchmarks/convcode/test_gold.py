@@ -8,9 +8,9 @@ import pytest
 
 from sandbox import registry
 from sandbox.interface import Sandbox
-from sandbox.judged_run import CaseVerdict
-from sandbox.runners.programs import UnittestProgram
-from sandbox.runners.run import run_tests
+from sandbox.judging.judged_run import CaseVerdict
+from sandbox.judging.runners.programs import UnittestProgram
+from sandbox.judging.runners.run import run_tests
 from schemas.problem import Problem
 from schemas.run import Limits
 from schemas.verdict import Outcome

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sandbox.runners.programs import UnittestProgram
-from sandbox.runners.unittest_tests import case_classes, chosen_cases
+from sandbox.judging.runners.programs import UnittestProgram
+from sandbox.judging.runners.unittest_tests import case_classes, chosen_cases
 from schemas.dialog import Role
 from tasks.benchmarks.convcode.stage import stage
 from tests.tasks.benchmarks.convcode.raw_rows import SAMPLE, TEST, raw_row, sample, write_parquet, write_rows

@@ -1,0 +1,103 @@
+"""The command `parley`. Each command's work is elsewhere; heavy imports happen inside the commands."""
+
+import os
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from typer._click.exceptions import ClickException
+
+from flows.cli import build as cli_build
+from flows.cli import data as cli_data
+from flows.cli import read as cli_read
+from flows.cli import run as cli_run
+from flows.cli import upkeep as cli_upkeep
+from flows.night.signals import INTERRUPTED, TERMINATED, signals_end_cleanly
+from flows.orchestration.packages import verify_packages
+from schemas.display import plain_text
+from schemas.errors import ParleyError
+from tasks.planning.request import explain
+from tasks.storage.disk import disk_full, is_full
+from tasks.storage.home import find_home
+
+app = typer.Typer(
+    name="parley",
+    help="Evaluate code LLMs in conversation: nightly, resumable, with honest denominators.",
+    epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+cli_run.add_to(app)
+cli_data.add_to(app)
+cli_build.add_to(app)
+cli_read.add_to(app)
+cli_upkeep.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tasks.planning.plan import parley_version
+
+        typer.echo(f"parley {parley_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Evaluate code LLMs in conversation: nightly, resumable, with honest denominators."""
+
+
+def main() -> None:
+    """Run the command line; every expected error is one message and an exit code."""
+    with signals_end_cleanly(_say_how_to_go_on):
+        sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        verify_packages()
+        code = app(standalone_mode=False)
+    except ParleyError as error:
+        _say(f"parley: {error}")
+        return error.exit_code
+    except ClickException as error:
+        error.show()
+        return 2
+    except ValidationError as error:
+        _say(f"parley: {explain(error)}")
+        return 2
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. May you read and write there?'}")
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        _say_how_to_go_on()
+        return INTERRUPTED
+    except SystemExit as ending:
+        if ending.code in (INTERRUPTED, TERMINATED):
+            _say_how_to_go_on()
+        raise
+    if code == INTERRUPTED:
+        _say_how_to_go_on()
+    return code if isinstance(code, int) else 0
+
+
+def _say_how_to_go_on() -> None:
+    _say(f"parley: stopped. Nothing that was finished is lost; go on with: {shlex.join(['parley', *sys.argv[1:]])}")
+
+
+def _say(text: str) -> None:
+    print(plain_text(text), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

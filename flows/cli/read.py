@@ -1,0 +1,100 @@
+"""Commands that only read: show, sql, list, report, why-rerun."""
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from schemas.display import plain_line
+from schemas.errors import UsageError
+from tasks.storage.home import find_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
+
+
+class Listing(StrEnum):
+    BENCHMARKS = "benchmarks"
+    MODELS = "models"
+    METRICS = "metrics"
+    RUNS = "runs"
+    EPISODES = "episodes"
+    SANDBOXES = "sandboxes"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's commands."""
+    app.command("show")(show)
+    app.command("sql")(sql)
+    app.command("list")(list_things)
+    app.command("report")(report)
+    app.command("why-rerun")(why_rerun)
+
+
+def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
+    """Print one episode: prompts, answers, verdicts and test output."""
+    from flows.text.transcript import transcript_text
+
+    print(transcript_text(find_home(), episode))
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="A SELECT; `SHOW TABLES` lists the tables.")],
+    json_output: Json = False,
+) -> None:
+    """Ask the warehouse a question in SQL (DuckDB's dialect). Read-only: nothing can be changed by it."""
+    from warehouse.connect import query as ask
+
+    columns, rows = ask(find_home().path, query)
+    if json_output:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        return
+    from flows.text.results import print_rows
+
+    print_rows("", columns, rows)
+    print(f"{len(rows)} rows")
+
+
+def list_things(
+    what: Annotated[Listing, typer.Argument(help="What to list.")],
+    run: Annotated[str | None, typer.Option(help="For episodes: of this run (its id, or the beginning).")] = None,
+    first: Annotated[bool, typer.Option("--first", help="Only the first one's name, for scripts.")] = False,
+    json_output: Json = False,
+) -> None:
+    """List what there is. Benchmarks, metrics and sandboxes come from the installation, the others from the home."""
+    from flows.text.listings import listing
+
+    columns, rows = listing(find_home(), what.value, run)
+    if first:
+        if not rows:
+            raise UsageError(f"there are no {what.value}")
+        print(plain_line(str(rows[0][0]), 1000))
+    elif json_output:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+    else:
+        from flows.text.results import print_rows
+
+        print_rows("", columns, rows)
+
+
+def why_rerun(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).")],
+    run_b: Annotated[
+        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id; without it what RUN_A was before.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Say field by field what makes two runs different, or why one was worked on again, and what each field makes anew."""
+    from flows.text.why import explain
+
+    explain(find_home(), run_a, run_b, json_output=json_output)
+
+
+def report(
+    night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; without it the latest.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Tell of a night what was reused, what was paid, and why."""
+    from flows.text.night import show_night
+
+    show_night(find_home(), night, json_output=json_output)

@@ -1,0 +1,145 @@
+"""Commands of upkeep: publish, server, doctor."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.display import plain_line, plain_text
+from schemas.errors import UsageError
+from tasks.storage.home import find_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+server = typer.Typer(
+    help="The Prefect server of this home: the UI, schedules and history.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's commands."""
+    app.command("publish")(publish)
+    app.add_typer(server, name="server")
+    app.command("doctor")(doctor)
+
+
+def publish(
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
+    migrate: Annotated[bool, typer.Option("--migrate", help="First bring files that an older Parley wrote up to date.")] = False,
+    set_aside: Annotated[
+        bool, typer.Option("--set-aside", help="With --migrate: move away what cannot be brought up to date.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
+    from tasks.storage.publishing import publish_to_warehouse
+
+    if migrate:
+        _migrate(set_aside)
+    report = publish_to_warehouse(find_home(), rebuild=rebuild)
+    if json_output:
+        print(json.dumps({"warehouse": str(report.path), "runs_loaded": report.n_runs_loaded, "rows": report.n_rows}))
+    else:
+        print(f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s")
+    for one in report.withheld:
+        print(f"parley: run {one.run_id} is withheld: {plain_line(one.reason, 2000)}", file=sys.stderr)
+    if report.withheld:
+        raise typer.Exit(3)
+
+
+def _migrate(set_aside: bool) -> None:
+    from tasks.storage.migration import SET_ASIDE, migrate_lake
+
+    home = find_home()
+    done = migrate_lake(home, set_aside=set_aside)
+    print(f"{home.lake}: {done.n_upgraded} files brought up to date", file=sys.stderr)
+    if done.n_set_aside:
+        print(
+            f"{home.path / SET_ASIDE}: {done.n_set_aside} files of older versions; `parley run` makes anew what they hold",
+            file=sys.stderr,
+        )
+    for reason in done.stuck:
+        print(f"parley: {plain_line(reason, 2000)}", file=sys.stderr)
+    if done.stuck:
+        raise UsageError(
+            f"{len(done.stuck)} files cannot be brought up to date. Use the Parley that wrote them, or type"
+            " `parley publish --migrate --set-aside`: it moves them away, and the next run pays for what they hold again"
+        )
+
+
+@server.command("start")
+def start() -> None:
+    """Start this home's Prefect server and leave it running."""
+    from flows.orchestration.server import start_server
+
+    found = start_server(find_home().path)
+    print(f"Prefect server: {found.ui_url} (pid {found.pid})\nFor prefect's own commands: export PREFECT_API_URL={found.api_url}")
+
+
+@server.command("stop")
+def stop(force: Annotated[bool, typer.Option("--force", help="End it even while commands use it.")] = False) -> None:
+    """End this home's Prefect server."""
+    from flows.orchestration.server import stop_server
+
+    print("stopped" if stop_server(find_home().path, force=force) else "no server of this home is running")
+
+
+@server.command("status")
+def status(json_output: Json = False) -> None:
+    """Say whether this home's Prefect server runs, and where."""
+    from flows.orchestration.server import server_status
+
+    found = server_status(find_home().path)
+    if json_output:
+        print(json.dumps(None if found is None else {"api_url": found.api_url, "ui_url": found.ui_url, "pid": found.pid}))
+    else:
+        print("not running" if found is None else f"{found.ui_url} (pid {found.pid})")
+
+
+def doctor(
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Run reference solutions; on a slow machine limits of CPU time are widened.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="With --calibrate: folder of published references (JSONL); else a few that come along.")
+    ] = None,
+    sandbox: Annotated[str | None, typer.Option(help="With --calibrate: where they run; else the default sandbox.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Check this installation: packages, sandbox, home, server, embedded model, Docker. Exit code 1 if something is missing."""
+    from dataclasses import asdict
+
+    if calibrate:
+        _calibrate(data, sandbox, json_output)
+        return
+    if data is not None or sandbox is not None:
+        raise UsageError("--data and --sandbox belong to --calibrate")
+    from flows.cli.doctor import examine
+
+    findings = examine(find_home())
+    if json_output:
+        print(json.dumps([asdict(f) for f in findings]))
+    else:
+        from flows.text.results import print_rows
+
+        marks = {True: "ok", False: "MISSING", None: "optional, missing"}
+        print_rows("", ("what", "state", "detail"), [(f.what, marks[f.ok], f.detail) for f in findings])
+    if any(f.ok is False for f in findings):
+        raise typer.Exit(1)
+
+
+def _calibrate(data: Path | None, sandbox: str | None, json_output: bool) -> None:
+    from dataclasses import asdict
+
+    from flows.cli.calibrating import calibrate, calibrated_text
+    from sandbox.registry import default_name
+
+    done = calibrate(find_home(), sandbox or default_name(), data)
+    if json_output:
+        print(json.dumps({**asdict(done.measured), "factor": done.kept.factor if done.kept else None}))
+    else:
+        print(plain_text(calibrated_text(done)))
+    if done.kept is None:
+        raise typer.Exit(1)

@@ -1,0 +1,129 @@
+"""What one invocation holds: its home, its cluster (started when first needed) and whoever shows its progress."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from secrets import token_hex
+from threading import Thread
+from typing import Any
+
+from flows.night.preflight import SERVED_HERE
+from flows.night.progress import Board
+from flows.orchestration.processes import scratch_folder
+from sandbox.host.slots import slot_count
+from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from tasks.driver.fan_out import living_workers
+from tasks.planning.plan import RunPlan
+from tasks.planning.report import RunReport
+from tasks.storage.home import Home
+
+THREADS_PER_WORKER = 64
+"""Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
+
+
+def new_night_id() -> str:
+    """Sorts by time: `20261121T020000-1f2e`."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(2)}"
+
+
+class Night:
+    """One invocation of the nightly flow, in the driver's process."""
+
+    def __init__(self, home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> None:
+        self.home, self.workers = home, workers
+        self.night_id = new_night_id()
+        self.board = board or Board()
+        self.secret_names = secret_names
+        self.reports: list[RunReport] = []
+        self._resources = ExitStack()
+        self._client: Any = None
+        self._copying: Thread | None = None
+
+    def client(self) -> Any:
+        """The Dask client; starts the cluster at the first call."""
+        if self._client is None:
+            from flows.orchestration.dask_cluster import dask_cluster, warm
+            from tasks.worker.process import PROGRESS_TOPIC
+
+            scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
+            cluster = dask_cluster(
+                n_workers=self.workers,
+                threads_per_worker=THREADS_PER_WORKER,
+                scratch=scratch,
+                secret_names=self.secret_names,
+            )
+            self._client = self._resources.enter_context(cluster)
+            warm(self._client, ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"))
+            self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
+        return self._client
+
+    @property
+    def n_workers(self) -> int:
+        return len(living_workers(self.client()))
+
+    @property
+    def cores(self) -> int:
+        """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
+        return slot_count()
+
+    @contextmanager
+    def model_servers(self, plan: RunPlan) -> Iterator[Mapping[ModelIdentity, str]]:
+        """Local servers for those of the run's models that need one: their addresses while they run."""
+        asked = (
+            (plan.spec.subject, plan.subject, plan.request.model),
+            (plan.spec.simulator, plan.simulator, plan.request.simulator),
+        )
+        served: dict[ModelIdentity, str] = {}
+        with ExitStack() as running:
+            for identity, endpoint, request in asked:
+                if identity is None or endpoint is None or request is None or identity.provider not in SERVED_HERE:
+                    continue
+                if identity not in served:
+                    served[identity] = running.enter_context(self._server(identity, endpoint, request.revision))
+            yield served
+
+    def _server(self, identity: ModelIdentity, endpoint: ModelEndpoint, revision: str | None) -> AbstractContextManager[str]:
+        if identity.provider is Provider.EMBEDDED:
+            from tasks.language.embedded_server import embedded_server
+
+            return embedded_server(self.home.logs)
+        from tasks.language.vllm_server import vllm_server
+
+        return vllm_server(endpoint.path or identity.name, self.home.logs, revision=revision)
+
+    def prepare_publication(self) -> None:
+        """Begin to copy the warehouse for the publication at the night's end, while the models answer; once a night."""
+        from warehouse.prepared import prepare_copy
+
+        if self._copying is None:
+            self._copying = Thread(target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True)
+            self._copying.start()
+
+    def await_preparation(self) -> None:
+        """Wait for that copy, if one was begun."""
+        if self._copying is not None:
+            self._copying.join()
+
+    def close(self) -> None:
+        self._client = None
+        self._resources.close()
+
+
+_current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
+
+
+@contextmanager
+def night(home: Home, workers: int, board: Board | None = None, secret_names: tuple[str, ...] = ()) -> Iterator[Night]:
+    """The night that is under way, or a new one for the time of the block."""
+    under_way = _current.get()
+    if under_way is not None:
+        yield under_way
+        return
+    opened = Night(home, workers, board, secret_names)
+    token = _current.set(opened)
+    try:
+        yield opened
+    finally:
+        _current.reset(token)
+        opened.close()

@@ -1,0 +1,192 @@
+"""Where shards run: a temporary Dask cluster on this machine, or the one that PARLEY_DASK_ADDRESS names.
+
+Workers of the temporary cluster are children of the driver. Each watches a pipe that the driver holds open (distributed's own
+`AsyncProcess`) and exits when it closes, so a SIGKILL of the driver leaves none behind.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from flows.orchestration import packages
+from flows.orchestration.packages import verify_packages as verify_packages
+from flows.orchestration.processes import hidden_secrets, looks_secret
+from schemas.errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+
+ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
+CONNECT_LIMIT_S = 15
+START_LIMIT_S = 120
+QUIET = {
+    "distributed.admin.tick.limit": "1h",
+    "distributed.diagnostics.nvml": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "10s",
+}
+"""No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run."""
+
+
+@contextmanager
+def dask_cluster(
+    *, n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...] = ()
+) -> "Iterator[Client]":
+    """A client with ready workers: of the cluster that PARLEY_DASK_ADDRESS names, else of a new one that ends with the block.
+
+    Args:
+        n_workers: processes of the new cluster, 1 or more; a named cluster keeps its own.
+        threads_per_worker: tasks that each may have in flight, 1 or more.
+        scratch: folder for the new workers' files.
+        secret_names: variables that new workers keep although they look like keys (workers call the models).
+
+    Raises:
+        ServerUnavailable: the named cluster does not answer or has no workers, or a new one did not start.
+        ConfigError: workers would import other packages than this distribution's, or another version of it.
+    """
+    address = os.environ.get(ADDRESS_VARIABLE)
+    with _named_cluster(address) if address else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client:
+        yield client
+
+
+def warm(client: "Client", modules: tuple[str, ...]) -> None:
+    """Import `modules` in every worker, so that the first shard does not wait for it.
+
+    Raises:
+        ServerUnavailable: a module cannot be imported there.
+    """
+    try:
+        _run_by_value(client, packages.import_modules, modules)
+    except ImportError as error:
+        raise ServerUnavailable(f"a Dask worker cannot import {error.name!r} ({error}); install the same wheel there") from error
+
+
+@contextmanager
+def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secret_names: tuple[str, ...]) -> "Iterator[Client]":
+    import logging
+
+    import dask.config
+    from distributed import Client, LocalCluster
+
+    packages.verify_packages()
+    scratch.mkdir(parents=True, exist_ok=True)
+    with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack:
+        try:
+            with hidden_secrets(secret_names):
+                cluster = LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=threads_per_worker,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                    local_directory=str(scratch),
+                    silence_logs=logging.CRITICAL,
+                )
+                client = stack.enter_context(Client(stack.enter_context(cluster), timeout=START_LIMIT_S, set_as_default=False))
+                client.wait_for_workers(n_workers, timeout=START_LIMIT_S)
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise ServerUnavailable(
+                f"the Dask cluster of {n_workers} workers on this machine did not start: {error}. "
+                f"Check memory and the space at {scratch}, or ask for fewer workers"
+            ) from error
+        for worker, found in _run_by_value(client, packages.locate_packages).items():
+            packages.judge_packages(f"Dask worker {worker}", found, packages.ROOT)
+        client.register_plugin(_private_worker(secret_names))
+        client.register_plugin(_any_worker_will_do())
+        yield client
+
+
+@contextmanager
+def _named_cluster(address: str) -> "Iterator[Client]":
+    import dask.config
+    from distributed import Client
+
+    remedy = f"start it (`dask scheduler`, `dask worker`), or unset {ADDRESS_VARIABLE} to use this machine"
+    with dask.config.set(QUIET), ExitStack() as stack:
+        try:
+            client = stack.enter_context(Client(address, timeout=CONNECT_LIMIT_S, set_as_default=False))
+        except (OSError, ValueError) as error:
+            raise ServerUnavailable(f"no Dask scheduler answers at {ADDRESS_VARIABLE}={address!r} ({error}); {remedy}") from error
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_LIMIT_S)
+        except TimeoutError:
+            raise ServerUnavailable(f"the Dask scheduler at {ADDRESS_VARIABLE}={address!r} has no workers; {remedy}") from None
+        for worker, there in _run_by_value(client, packages.describe_installation).items():
+            packages.judge_worker(worker, there)
+        client.register_plugin(_no_profiler())
+        client.register_plugin(_any_worker_will_do())
+        yield client
+
+
+def _run_by_value(client: "Client", function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """Run a function in every worker, sent as code: by name, a worker might find somebody else's module."""
+    import cloudpickle
+
+    module = sys.modules[function.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        return cast(dict[str, Any], client.run(function, *arguments))
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
+    """What each worker of the temporary cluster does at its start, also one that replaces a dead one.
+
+    It leaves Ctrl-C to the driver (a terminal sends it to all), and drops keys that it does not need.
+    """
+    from distributed.diagnostics.plugin import WorkerPlugin
+
+    class PrivateWorker(WorkerPlugin):
+        name = "parley-private-worker"
+        dropped = tuple(name for name in os.environ if looks_secret(name) and name not in secret_names)
+
+        def setup(self, worker: Any) -> None:
+            import signal
+
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for name in self.dropped:
+                os.environ.pop(name, None)
+
+    return PrivateWorker()
+
+
+def _no_profiler() -> "WorkerPlugin":
+    """Switches off, until they start anew, the profiler of workers that somebody else started with Python 3.11.
+
+    It looks at the frames of all threads, which can stop that Python for ever while another thread begins (cpython#106883), and
+    shards begin threads. Workers of the temporary cluster have none.
+    """
+    from distributed.diagnostics.plugin import WorkerPlugin
+
+    class NoProfiler(WorkerPlugin):
+        name = "parley-no-profiler"
+
+        def setup(self, worker: Any) -> None:
+            if sys.version_info < (3, 12):
+                for part in ("profile", "profile-cycle"):
+                    callback = worker.periodic_callbacks.pop(part, None)
+                    if callback is not None and callback.is_running():
+                        callback.stop()
+
+    return NoProfiler()
+
+
+def _any_worker_will_do() -> "SchedulerPlugin":
+    """A shard that prefers a dead worker goes to the next that comes. Dask lets it wait for ever where all were dead at once."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class AnyWorkerWillDo(SchedulerPlugin):
+        name = "parley-any-worker-will-do"
+
+        def add_worker(self, scheduler: Any, worker: str) -> None:
+            for task in scheduler.unrunnable:
+                if task.loose_restrictions:
+                    task.worker_restrictions = None
+
+    return AnyWorkerWillDo()

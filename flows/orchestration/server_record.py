@@ -1,0 +1,54 @@
+"""Which Prefect server a home has: the file `server.json`, replaced as a whole."""
+
+import json
+import os
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from flows.orchestration.processes import is_alive
+from flows.orchestration.settings import LOOPBACK
+
+Owner = Literal["command", "server start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A server that was started; `mark` tells its process from a later one of the same pid."""
+
+    pid: int
+    mark: str
+    port: int
+    owner: Owner
+    host: str = field(default_factory=socket.gethostname)
+
+    @property
+    def root(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def lives(self) -> bool:
+        """Whether that very process runs, on this host."""
+        return self.host == socket.gethostname() and is_alive(self.pid, self.mark)
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record in a server's folder; None where there is none that can be read."""
+    try:
+        return Record(**json.loads((folder / "server.json").read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Keep the record of a server that was started."""
+    part = folder / "server.json.part"
+    part.write_text(json.dumps(asdict(record)), encoding="utf-8")
+    os.replace(part, folder / "server.json")
+
+
+def forget(folder: Path) -> None:
+    """Remove the record: there is no server any more, and none is missed."""
+    with suppress(FileNotFoundError):
+        (folder / "server.json").unlink()

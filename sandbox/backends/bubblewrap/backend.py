@@ -1,0 +1,216 @@
+"""The default sandbox: bubblewrap, hardened. See README.md for what it holds against and what not.
+
+Started by root, bwrap builds real mounts and the program drops to the slot's own uid without any capability; started by an
+ordinary user, bwrap makes a user namespace and forbids further ones inside.
+"""
+
+import json
+import os
+import select
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, bwrap_path, bwrap_version, check_python, why_no_sandbox
+from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
+from sandbox.host.file_archive import archive
+from sandbox.host.memory_cgroup import MemoryCgroup, memory_cgroup
+from sandbox.host.mount_tree import HARNESS_DIRECTORY, mount_arguments
+from sandbox.host.python_environment import clean_environment, environment_digest, placed
+from sandbox.host.rlimits import MIB, prlimit_argv, required_tool
+from sandbox.host.seccomp import denied_calls_bpf
+from sandbox.host.shared_folder import PATH as SHARED_FOLDER
+from sandbox.host.shared_folder import shared_folder
+from sandbox.host.slots import hold_slot, slot_count, uid_of
+from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
+from sandbox.interface import Completed
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+_UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
+"""Written by the program's own user inside: a link that an earlier command left can only lead to what that user may write."""
+_KEPT_FOR_SETPRIV = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+
+
+_TEARDOWN_S = 10.0
+
+
+class BubblewrapSandbox:
+    """Each command in namespaces of its own, with no network, no secrets and bounded resources.
+
+    Args:
+        bwrap_path: the program to use; `bwrap` on PATH otherwise.
+        slots: programs at once on this host; one per CPU otherwise.
+        slot_directory: folder of the slots' lock files.
+    """
+
+    name = "bubblewrap"
+    isolated = True
+    has_host_packages = True
+
+    def __init__(self, *, bwrap_path: str | None = None, slots: int | None = None, slot_directory: Path | None = None) -> None:
+        self._bwrap_option = bwrap_path
+        self._slots = slots or slot_count()
+        self._slot_directory = slot_directory
+
+    def check(self) -> None:
+        """Run a trivial program.
+
+        Raises:
+            SandboxUnavailable: says what to install or to allow.
+        """
+        check_python(self)
+
+    def fingerprint(self) -> str:
+        return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest()}"
+
+    @contextmanager
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["BubblewrapSession"]:
+        bwrap = self._bwrap()
+        end_abandoned()
+        with ExitStack() as stack:
+            slot = stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
+            group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
+            enter = stack.enter_context(shared_folder(limits.tmp_mb * MIB)) if keep_files else ()
+            yield BubblewrapSession(bwrap, limits, uid_of(slot, self._slot_directory), group, enter)
+
+    def _bwrap(self) -> str:
+        return bwrap_path(self._bwrap_option)
+
+
+class BubblewrapSession:
+    """See `sandbox.interface.Session`. The memory cgroup is the session's: its limit holds for all its commands."""
+
+    def __init__(
+        self, bwrap: str, limits: Limits, uid: int, group: MemoryCgroup | None, enter_shared_folder: tuple[str, ...]
+    ) -> None:
+        self._bwrap, self._limits, self._uid, self._group = bwrap, limits, uid, group
+        self._enter = enter_shared_folder
+
+    def run(
+        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+    ) -> Completed:
+        limits = limits or self._limits
+        killed_before = self._group.kills() if self._group else 0
+        try:
+            with ExitStack() as stack:
+                ending, set_up = self._supervised(argv, archive(files or {}), stdin, limits, stack)
+        except OSError as error:
+            raise SandboxUnavailable(f"bubblewrap: {error}; the host may be out of memory or descriptors") from error
+        out_of_memory = self._group is not None and self._group.ran_out(killed_before)
+        if not out_of_memory:  # the program may have taken bwrap's half inside along
+            set_up.verify(ending)
+        return completed(ending, limits, cpu_s=None, out_of_memory=out_of_memory)
+
+    def _supervised(
+        self, argv: tuple[str, ...], packed: bytes, stdin: bytes, limits: Limits, stack: ExitStack
+    ) -> tuple[Ending, "_SetUp"]:
+        channels = Channels(stack)
+        set_up = _SetUp(self._group, stack)
+        seccomp = memory_file("seccomp", denied_calls_bpf(), stack)
+        mounts, mounted = mount_arguments(limits, self._uid, SHARED_FOLDER if self._enter else None, stack)
+        files = memory_file("files", packed, stack) if packed else None
+        environment = clean_environment("/tmp", channels.report_end.fileno())
+        command = Command(
+            argv=(
+                *self._enter,
+                self._bwrap,
+                *mark_arguments(set_up.mark),
+                *_privileges(self._uid),
+                *("--hostname", "sandbox", "--new-session", "--die-with-parent", "--seccomp", str(seccomp)),
+                *("--block-fd", str(set_up.blocked_end), "--json-status-fd", str(channels.status_end.fileno())),
+                *("--clearenv", *(part for item in environment.items() for part in ("--setenv", *item))),
+                *mounts,
+                "--",
+                *prlimit_argv(limits, count_processes=True),
+                *_drop_privileges(self._uid),
+                *(("/bin/sh", "-c", _UNPACK, str(files)) if files is not None else ()),
+                *(placed(item, HARNESS_DIRECTORY) for item in argv),
+            ),
+            environment={},
+            limits=limits,
+            stdin=stdin,
+            open_fds=(seccomp, set_up.blocked_end, *mounted, *(() if files is None else (files,))),
+            on_status=set_up.on_status,
+        )
+        ending = supervise(command, channels, stack, set_up.kill)
+        set_up.await_end()
+        return ending, set_up
+
+
+class _SetUp:
+    """Follows bwrap's status stream: who its child is, whether the program was reached. The candidate cannot write to it."""
+
+    def __init__(self, group: MemoryCgroup | None, stack: ExitStack) -> None:
+        self._group, self._stack = group, stack
+        self.mark = new_mark()
+        reading, writing = os.pipe()
+        self._blocked = stack.enter_context(FileIO(reading, "r"))
+        self._release = stack.enter_context(FileIO(writing, "w"))
+        self._text = b""
+        self._child: int | None = None
+        self._reached = False
+
+    @property
+    def blocked_end(self) -> int:
+        """What bwrap's child waits on until it is in the cgroup."""
+        return self._blocked.fileno()
+
+    def on_status(self, data: bytes) -> None:
+        *lines, self._text = (self._text + data).split(b"\n")
+        for line in lines:
+            if not line.strip():
+                continue
+            status = json.loads(line)
+            self._reached = self._reached or "exit-code" in status
+            if "child-pid" in status and self._child is None:
+                self._admit(int(status["child-pid"]))
+
+    def _admit(self, pid: int) -> None:
+        self._child = os.pidfd_open(pid)
+        self._stack.callback(os.close, self._child)
+        if self._group is not None:
+            self._group.add(pid)
+        self._release.write(b"x")
+
+    def kill(self, pid: int) -> None:
+        """End the first process of the pid namespace, and with it all others; bwrap (`pid`) itself where there is none yet."""
+        with suppress(ProcessLookupError):
+            if self._child is None:
+                os.kill(pid, signal.SIGKILL)
+            else:
+                signal.pidfd_send_signal(self._child, signal.SIGKILL)
+
+    def await_end(self) -> None:
+        """Wait until the pid namespace is gone: bwrap itself ends as soon as the program has."""
+        if self._child is None:
+            end_marked(self.mark)  # bwrap ended before it said who its child is: there may be one all the same
+        elif not select.select([self._child], [], [], _TEARDOWN_S)[0]:
+            raise SandboxUnavailable(f"processes of a sandbox did not die within {_TEARDOWN_S:g} s of being killed")
+
+    def verify(self, ending: Ending) -> None:
+        """Raises SandboxUnavailable unless the program was reached, or overran its wall limit."""
+        if self._child is not None and (self._reached or ending.overran):
+            return
+        raise SandboxUnavailable(_why_not_reached(ending))
+
+
+def _why_not_reached(ending: Ending) -> str:
+    if ending.overran:
+        return f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded"
+    return why_no_sandbox(ending.returncode, ending.stderr)
+
+
+def _privileges(uid: int) -> tuple[str, ...]:
+    if os.geteuid() == 0:
+        return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *_KEPT_FOR_SETPRIV)
+    return ("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(uid), "--gid", str(uid), "--cap-drop", "ALL")
+
+
+def _drop_privileges(uid: int) -> tuple[str, ...]:
+    if os.geteuid() != 0:
+        return ()
+    identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
+    return (required_tool("setpriv"), *identity, "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")

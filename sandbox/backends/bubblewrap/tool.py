@@ -1,0 +1,77 @@
+"""The program `bwrap`: where it is, its version, what its refusals mean, and whether our Python runs in it."""
+
+import functools
+import shutil
+import subprocess
+
+from sandbox.host.python_environment import interpreter
+from sandbox.interface import Sandbox
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+"""All but a user namespace: root builds real mounts."""
+
+
+def bwrap_path(option: str | None) -> str:
+    """Path of `bwrap`, or of the program named instead.
+
+    Raises:
+        SandboxUnavailable: it is not installed; says how to.
+    """
+    path = shutil.which(option or "bwrap")
+    if path is None:
+        raise SandboxUnavailable(
+            f"{option or 'bwrap'}: bubblewrap is not installed. `apt-get install bubblewrap` "
+            "(Fedora: `dnf install bubblewrap`); `--sandbox none` would run generated code without any isolation"
+        )
+    return path
+
+
+@functools.cache
+def bwrap_version(path: str) -> str:
+    """For example `0.8.0`. Raises SandboxUnavailable."""
+    try:
+        said = subprocess.run((path, "--version"), capture_output=True, env={}, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxUnavailable(f"{path} --version: {error}; install bubblewrap again") from error
+    return said.decode(errors="replace").strip().rpartition(" ")[2]
+
+
+def why_no_sandbox(returncode: int, stderr: bytes) -> str:
+    """What to do about a bwrap that ended before the program was reached.
+
+    Args:
+        returncode: as `Popen.returncode`; below zero where a signal ended it.
+    """
+    if returncode < 0:
+        return f"bubblewrap was ended from outside by signal {-returncode}"
+    said = last_line(stderr)
+    if any(word in said.lower() for word in ("namespace", "not permitted", "uid map")):
+        return (
+            f"bubblewrap may not make namespaces here ({said}): allow unprivileged user namespaces (sysctl "
+            "kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, "
+            "kernel.apparmor_restrict_unprivileged_userns=0), or give the container CAP_SYS_ADMIN"
+        )
+    return f"bubblewrap could not set up a sandbox (exit {returncode}): {said}"
+
+
+def last_line(text: bytes) -> str:
+    """The last line of what a program wrote, bounded."""
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else "no message"
+
+
+def check_python(sandbox: Sandbox) -> None:
+    """Run a trivial program.
+
+    Raises:
+        SandboxUnavailable: the interpreter or the harness cannot be read inside.
+    """
+    with sandbox.session(Limits()) as session:
+        done = session.run(("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py"))
+    if done.exit_code != 0 or done.stdout.strip() != b"42":
+        raise SandboxUnavailable(
+            f"{sandbox.name}: {interpreter()} does not run inside the sandbox (exit {done.exit_code}, signal {done.signal}): "
+            f"{last_line(done.stderr)}. Its files must be readable for every user"
+        )

@@ -1,0 +1,202 @@
+"""The sandbox called `docker`: containers of a pinned image, for machines without bubblewrap and for other toolchains.
+
+Each session has a container of its own, thrown away at its end; commands are run by a launcher inside it (`launcher.py`).
+See README.md for what it holds against and what not.
+"""
+
+import functools
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
+from sandbox.backends.docker.daemon import client
+from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, Image, pinned, prepared
+from sandbox.backends.docker.owner import reap
+from sandbox.backends.docker.pool import WarmContainers
+from sandbox.host.file_archive import checked_name
+from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment
+from sandbox.host.rlimits import bounds
+from sandbox.host.slots import hold_slot, slot_count
+from sandbox.host.supervision import Ending, completed
+from sandbox.interface import Completed
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+RUNTIME_VARIABLE = "PARLEY_DOCKER_RUNTIME"
+_making_ready = threading.Lock()
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class DockerSandbox:
+    """Each session in a container of its own: no network, read-only root, no capability, bounded resources, a user of its own.
+
+    Args:
+        image: pinned by digest; what PARLEY_DOCKER_IMAGE says otherwise.
+        runtime: for example `runsc`; what PARLEY_DOCKER_RUNTIME says otherwise, the daemon's default without it.
+        base_url: the daemon's address; what DOCKER_HOST or the current docker context says otherwise.
+        cpus: how many CPUs a session's programs may use together.
+        slots: programs at once on this host; one per CPU otherwise.
+        slot_directory: folder of the slots' lock files.
+    """
+
+    name = "docker"
+    isolated = True
+    has_host_packages = False
+
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        runtime: str | None = None,
+        base_url: str | None = None,
+        cpus: float = 1.0,
+        slots: int | None = None,
+        slot_directory: Path | None = None,
+    ) -> None:
+        self._image = image or os.environ.get(IMAGE_VARIABLE)
+        self._runtime = runtime or os.environ.get(RUNTIME_VARIABLE) or None
+        self._base_url, self._cpus = base_url, cpus
+        self._slots = slots or slot_count()
+        self._slot_directory = slot_directory
+
+    def check(self) -> None:
+        """Run a trivial program.
+
+        Raises:
+            SandboxUnavailable: says what to start, to build or to set.
+            ConfigError: the image is not pinned by digest.
+        """
+        with self.session(Limits()) as session:
+            done = session.run(
+                ("{python}", "-c", "import sys; open(sys.argv[1]); print(6 * 7)", "{harness}/run_function_tests.py")
+            )
+        if done.exit_code != 0 or done.stdout.strip() != b"42":
+            raise SandboxUnavailable(
+                f"docker: the Python of {self._image} does not run (exit {done.exit_code}, signal {done.signal}): "
+                f"{done.stderr.decode(errors='replace')[-300:].strip()}"
+            )
+
+    def fingerprint(self) -> str:
+        return f"docker {pinned(self._image)}{f'; runtime {self._runtime}' if self._runtime else ''}"
+
+    @contextmanager
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["DockerSession"]:
+        name = pinned(self._image)
+        with hold_slot(self._slots, self._slot_directory, limits.memory_mb):
+            with _making_ready:
+                containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
+            session = DockerSession(containers, image, self._runtime, self._cpus, limits, keep_files)
+            try:
+                yield session
+            finally:
+                session.close()
+
+
+@functools.cache
+def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tuple[WarmContainers, Image]:
+    """Once a process, daemon and image: what dead Parleys left is removed, the image gets its layer, the pool is made."""
+    api = client(base_url, slots).api
+    reap(api)
+    ready = prepared(api, image)
+    return WarmContainers(lambda shape: start(api, shape), slots), ready
+
+
+class DockerSession:
+    """See `sandbox.interface.Session`. Memory, processes and scratch space are bounded by the container, for all that it runs."""
+
+    def __init__(
+        self, containers: WarmContainers, image: Image, runtime: str | None, cpus: float, limits: Limits, keep_files: bool
+    ) -> None:
+        self._containers, self._image, self._runtime, self._cpus = containers, image, runtime, cpus
+        self._limits, self._keep_files = limits, keep_files
+        self._held: tuple[Shape, Container] | None = None
+        self._lost = False
+        """Whether files that must last have gone with their container."""
+
+    def run(
+        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+    ) -> Completed:
+        limits = limits or self._limits
+        names = [checked_name(name) for name in files or {}]
+        blobs = (stdin, *(files or {}).values())
+        while True:
+            container = self._container(limits)
+            head = {
+                "argv": [_placed(item, container.python) for item in argv],
+                "environment": self._environment(),
+                "report_variable": REPORT_VARIABLE,
+                "files": names,
+                "bounds": bounds(limits),
+                "wall_s": limits.wall_s,
+                "output_kb": limits.output_kb,
+                "keep_files": self._keep_files,
+            }
+            try:
+                reply = container.run(head, blobs, limits.wall_s)
+            except Dirty:
+                self._replace("what an earlier command left there cannot be cleared away")
+                continue
+            except BaseException:
+                self._drop()
+                raise
+            if reply.head is None:
+                self._drop()
+            return _completed(reply, limits)
+
+    def close(self) -> None:
+        """Throw the container away."""
+        self._drop()
+
+    def _container(self, limits: Limits) -> Container:
+        """The session's own; another where the command's limits need another shape and no file has to last."""
+        wanted = limits if not self._keep_files else self._limits
+        shape = Shape(self._image, self._runtime, self._cpus, wanted.memory_mb, wanted.processes, wanted.tmp_mb)
+        if self._held is not None and self._held[0] != shape:
+            self._drop()
+        if self._held is None:
+            if self._lost:
+                raise SandboxUnavailable("docker: the session's container has ended, and its files with it")
+            self._held = (shape, self._containers.take(shape))
+        return self._held[1]
+
+    def _replace(self, why: str) -> None:
+        if self._keep_files:
+            self._drop()
+            raise SandboxUnavailable(f"docker: {why}, and the session's files must last")
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held[1], None
+            self._lost = self._keep_files
+            self._containers.discard(held)
+
+    def _environment(self) -> dict[str, str]:
+        ours = clean_environment("/tmp", 0)
+        theirs: dict[str, Any] = dict(self._image.environment)
+        return {**theirs, **ours, "PATH": theirs.get("PATH", _DEFAULT_PATH)}
+
+
+def _placed(item: str, python: str) -> str:
+    if item == "{python}":
+        return python
+    return f"{HARNESS_DIRECTORY}/{item.removeprefix('{harness}/')}" if item.startswith("{harness}/") else item
+
+
+def _completed(reply: Reply, limits: Limits) -> Completed:
+    said = reply.head or {"returncode": -signal.SIGKILL, "cpu_s": None, "wall_s": reply.wall_s}
+    ending = Ending(
+        returncode=said["returncode"],
+        overran=reply.overran,
+        cpu_s=said["cpu_s"] or 0.0,
+        wall_s=said["wall_s"],
+        stdout=reply.stdout,
+        stderr=reply.stderr,
+        report=reply.report,
+    )
+    return completed(ending, limits, cpu_s=said["cpu_s"], out_of_memory=reply.out_of_memory)

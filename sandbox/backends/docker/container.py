@@ -1,0 +1,269 @@
+"""One container: made with every restriction, its launcher started, commands given to it over the attached stream.
+
+The stream is the launcher's own stdin and stdout, framed by the daemon. Commands never hold either of them, so that nothing a
+program writes can be taken for an answer.
+"""
+
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.backends.docker.daemon import daemon_faults
+from sandbox.backends.docker.image import PLACE, UID, Image
+from sandbox.backends.docker.messages import pack, receive
+from sandbox.backends.docker.owner import OWNER, owner_label, remove
+from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
+from sandbox.backends.docker.seccomp import profile
+from sandbox.host.rlimits import MIB
+from schemas.errors import SandboxUnavailable
+
+SET_UP_S = 60.0
+"""From the start of a container, or of a command, to the launcher's word that it has."""
+GRACE_S = 10.0
+"""Beyond a command's wall limit, for the launcher to end and report it."""
+_LAUNCH = f"import sys; sys.path.insert(0, {PLACE!r}); from sandbox.backends.docker.launcher import main; main()"
+_LAUNCHER_MB = 32
+_MOST_FILES = 65536
+_LONGEST_ANSWER = 256 * MIB
+_STDOUT = 1
+_SIGKILL = 137
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a container is made for: containers of one shape are alike."""
+
+    image: Image
+    runtime: str | None
+    cpus: float
+    memory_mb: int
+    processes: int
+    tmp_mb: int
+
+
+@dataclass
+class Reply:
+    """What is known of a command; `head` is None where the command, or its tree, did away with the launcher."""
+
+    head: dict[str, Any] | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    report: bytes = b""
+    overran: bool = False
+    out_of_memory: bool = False
+    wall_s: float = 0.0
+    """Until the launcher's answer, or until there could be none."""
+
+
+class Gone(Exception):
+    """The launcher's end of the stream is closed."""
+
+
+class Dirty(Exception):
+    """The launcher could not clear away what an earlier command left; this command was not run."""
+
+
+@dataclass
+class Container:
+    """A container that runs, and our connection to its launcher. For one thread at a time."""
+
+    api: Any
+    id: str
+    stream: "_Stream"
+    python: str = ""
+    """Its interpreter, once the launcher has said so."""
+
+    def is_alive(self) -> bool:
+        """Whether the launcher still listens."""
+        return self.stream.is_open()
+
+    def run(self, head: dict[str, Any], blobs: tuple[bytes, ...], wall_s: float) -> Reply:
+        """Give the launcher a command and wait for its answer.
+
+        Raises:
+            Dirty: nothing was run; take another container.
+            SandboxUnavailable: the command was not started, or the container was ended from outside.
+        """
+        deadline = time.monotonic() + SET_UP_S
+        try:
+            self.stream.send(pack(head, *blobs), deadline)
+            said, _ = self.stream.message(deadline)
+        except (Gone, TimeoutError, OSError, ValueError) as error:
+            raise SandboxUnavailable(
+                f"docker: the launcher of container {self.id[:12]} takes no command ({error}){self.stream.said()}"
+            ) from error
+        if "dirty" in said:
+            raise Dirty
+        begun = time.monotonic()
+        reply = Reply()
+        try:
+            self._listen(reply, begun + wall_s + GRACE_S)
+        except TimeoutError:
+            reply.overran = True
+            self._kill()
+        except (Gone, OSError, ValueError) as error:
+            self._learn_ending(reply, error)
+        reply.wall_s = time.monotonic() - begun
+        return reply
+
+    def _listen(self, reply: Reply, deadline: float) -> None:
+        while reply.head is None:
+            said, blobs = self.stream.message(deadline)
+            if "report" in said:
+                reply.report += blobs[0]
+            else:
+                reply.head, (reply.stdout, reply.stderr) = said, blobs
+                reply.overran, reply.out_of_memory = said["overran"], said["memory_kills"] > 0
+
+    def _kill(self) -> None:
+        from docker.errors import NotFound
+
+        with daemon_faults(f"end container {self.id[:12]}"), suppress(NotFound):
+            self.api.remove_container(self.id, force=True)
+
+    def _learn_ending(self, reply: Reply, error: Exception) -> None:
+        """The container ended under its command: by memory (a result), by the command's doing, or from outside (infra)."""
+        with daemon_faults(f"say how container {self.id[:12]} ended"):
+            self.api.wait(self.id, timeout=GRACE_S)
+            state = self.api.inspect_container(self.id)["State"]
+        reply.out_of_memory = bool(state.get("OOMKilled"))
+        if not reply.out_of_memory and (state["ExitCode"] in (0, _SIGKILL) or state.get("Error")):
+            raise SandboxUnavailable(
+                f"docker: container {self.id[:12]} was ended from outside (exit {state['ExitCode']}, "
+                f"{state.get('Error') or error}): see the daemon's log"
+            )
+        reply.stderr = f"the launcher of this command was ended{self.stream.said()}\n".encode()
+
+    def remove(self) -> None:
+        """End it and remove all of it. What the daemon fails to remove is left to the next reaping."""
+        self.stream.close()
+        remove(self.api, self.id)
+
+
+def start(api: Any, shape: Shape) -> Container:
+    """Make a container and wait for its launcher.
+
+    Raises:
+        SandboxUnavailable: the daemon refuses or is too slow, or the image's Python does not run the launcher.
+    """
+    with daemon_faults("make a container"):
+        made = api.create_container(
+            shape.image.id,
+            entrypoint=("python3", "-I", "-S", "-B", "-c", _LAUNCH),
+            command=(),
+            user=f"{UID}:{UID}",
+            working_dir=WORKING_DIRECTORY,
+            hostname="sandbox",
+            stdin_open=True,
+            labels={OWNER: owner_label()},
+            network_disabled=True,
+            host_config=_host_config(api, shape),
+            use_config_proxy=False,
+        )["Id"]
+    try:
+        with daemon_faults("start a container"):
+            stream = _Stream(api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
+            api.start(made)
+        container = Container(api, made, stream)
+        container.python = _greeting(container)["python"]
+    except BaseException:
+        remove(api, made)
+        raise
+    return container
+
+
+def _greeting(container: Container) -> dict[str, Any]:
+    try:
+        return container.stream.message(time.monotonic() + SET_UP_S)[0]
+    except (Gone, TimeoutError, OSError, ValueError) as error:
+        raise SandboxUnavailable(
+            f"docker: the launcher did not start ({error}){container.stream.said()}; "
+            "the image needs python3 (3.9 or newer) on its PATH"
+        ) from error
+
+
+def _host_config(api: Any, shape: Shape) -> Any:
+    scratch = f"rw,exec,nosuid,nodev,mode=1777,size={shape.tmp_mb}m,nr_inodes={_MOST_FILES}"
+    memory = (shape.memory_mb + _LAUNCHER_MB) * MIB
+    return api.create_host_config(
+        network_mode="none",
+        read_only=True,
+        tmpfs=dict.fromkeys((WORKING_DIRECTORY, *TEMPORARY), scratch),
+        ipc_mode="private",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges:true", f"seccomp={profile()}"],
+        pids_limit=shape.processes + 1,  # and the launcher
+        mem_limit=memory,
+        memswap_limit=memory,
+        nano_cpus=round(shape.cpus * 1e9),
+        runtime=shape.runtime,
+        log_config={"type": "none"},
+        dns=["127.0.0.1"],
+        ulimits=[{"Name": "core", "Soft": 0, "Hard": 0}],
+    )
+
+
+class _Stream:
+    """The attached stream: bytes to the launcher's stdin, messages from its stdout, the end of its stderr."""
+
+    def __init__(self, attached: Any) -> None:
+        self._attached = attached  # keeps the response, and with it the connection, alive
+        self._socket: socket.socket = getattr(attached, "_sock", attached)
+        self._out, self._err = bytearray(), bytearray()
+        self._raw = bytearray()
+
+    def is_open(self) -> bool:
+        try:
+            self._socket.settimeout(0)
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        except (TypeError, ValueError):  # no look ahead on a TLS or SSH stream: its end shows when it is used
+            return True
+
+    def send(self, data: bytes, deadline: float) -> None:
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        self._socket.sendall(data)
+
+    def message(self, deadline: float) -> tuple[dict[str, Any], list[bytes]]:
+        """The next message. Raises TimeoutError, Gone, or ValueError where it is none."""
+        return receive(lambda size: self._exactly(size, deadline), _LONGEST_ANSWER)
+
+    def said(self) -> str:
+        """What the launcher wrote to its stderr, for a message; empty where it was silent."""
+        lines = bytes(self._err).decode(errors="replace").strip().splitlines()
+        return f": {lines[-1][:300]}" if lines else ""
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.close()
+        with suppress(Exception):
+            self._attached._response.close()
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        while len(self._out) < size:
+            self._read(deadline)
+        taken = bytes(self._out[:size])
+        del self._out[:size]
+        return taken
+
+    def _read(self, deadline: float) -> None:
+        """Take in what has come, the daemon's frames taken apart: kind (1 byte), 3 zeros, length (4 bytes), content."""
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.settimeout(left_s)
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise Gone("it has ended")
+        self._raw += data
+        while len(self._raw) >= 8:
+            size = int.from_bytes(self._raw[4:8], "big")
+            if len(self._raw) < 8 + size:
+                return
+            (self._out if self._raw[0] == _STDOUT else self._err).extend(self._raw[8 : 8 + size])
+            del self._raw[: 8 + size]

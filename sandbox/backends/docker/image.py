@@ -1,0 +1,139 @@
+"""The image of containers: pinned by digest, with one layer on top that holds Parley's launcher and harness.
+
+As a layer they are read-only for every program, and are there on a daemon that cannot see this machine's disk (a remote one,
+Docker Desktop, a socket handed into a container). The layer is made once per daemon, version of Parley and image.
+"""
+
+import hashlib
+import io
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sandbox.backends.docker.daemon import daemon_faults
+from sandbox.backends.docker.owner import OWNER, owner_label, remove
+from sandbox.host.python_environment import HARNESS
+from schemas.errors import ConfigError, SandboxUnavailable
+
+IMAGE_VARIABLE = "PARLEY_DOCKER_IMAGE"
+PLACE = "/parley"
+HARNESS_DIRECTORY = f"{PLACE}/harness"
+UID = 20000
+"""User and group of the launcher and of programs. No slot of bubblewrap has it: the kernel counts a user's processes together."""
+BASE = "parley.base"
+_REPOSITORY = "parley-sandbox"
+_PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")
+_OURS = Path(__file__).parents[2]
+_DOCKER = tuple(f"backends/docker/{name}.py" for name in ("__init__", "messages", "scratch", "launcher"))
+_LAUNCHER = (
+    "__init__.py",
+    "host/__init__.py",
+    "host/bounded_output.py",
+    "backends/__init__.py",
+    *(f"backends/docker/{n}" for n in _DOCKER),
+)
+_RECIPE = _OURS / "images" / "python"
+_BUILDING = f"docker build -t parley-python --build-arg BASE=python@sha256:... {_RECIPE}"
+_NAMING = f"export {IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}' parley-python)"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that containers are made of."""
+
+    id: str
+    environment: tuple[tuple[str, str], ...]
+    """Variables that the pinned image sets: name, value."""
+
+
+def pinned(name: str | None) -> str:
+    """The image's name, if it can only ever mean one image.
+
+    Args:
+        name: `sha256:<64 digits>` (an image's id), or `NAME@sha256:<64 digits>`.
+
+    Raises:
+        SandboxUnavailable: there is none.
+        ConfigError: a tag may mean another image tomorrow.
+    """
+    if not name:
+        raise SandboxUnavailable(f"docker: no image is set. {_BUILDING} && {_NAMING}")
+    if not _PINNED.fullmatch(name):
+        raise ConfigError(
+            f"docker image {name!r}: must be pinned by digest (sha256:..., or NAME@sha256:...). "
+            f"`docker image inspect --format '{{{{.Id}}}}' {name}` prints its digest"
+        )
+    return name
+
+
+def prepared(api: Any, name: str) -> Image:
+    """The pinned image with Parley's layer on top.
+
+    Args:
+        api: the SDK's `APIClient`.
+        name: what `pinned` has let through.
+
+    Raises:
+        SandboxUnavailable: the daemon does not have the image, or cannot add the layer.
+    """
+    base = _inspected(api, name)
+    if base is None:
+        get = f"docker pull {name}" if "@" in name else f"{_BUILDING} && {_NAMING}"
+        raise SandboxUnavailable(f"docker: its daemon has no image {name}: {get}")
+    layer = _layer()
+    tag = f"{base['Id'].removeprefix('sha256:')[:16]}-{hashlib.sha256(layer).hexdigest()[:16]}"
+    image = _inspected(api, f"{_REPOSITORY}:{tag}") or _added(api, base["Id"], layer, tag)
+    if image["RootFS"]["Layers"][:-1] != base["RootFS"]["Layers"]:
+        raise SandboxUnavailable(
+            f"docker: {_REPOSITORY}:{tag} is not {name} with Parley's layer: "
+            f"`docker image rm {_REPOSITORY}:{tag}`, then try again"
+        )
+    variables = (item.partition("=") for item in base["Config"].get("Env") or ())
+    return Image(image["Id"], tuple((key, value) for key, _, value in variables))
+
+
+def _inspected(api: Any, name: str) -> dict[str, Any] | None:
+    from docker.errors import ImageNotFound
+
+    with daemon_faults(f"look at the image {name}"):
+        try:
+            return api.inspect_image(name)
+        except ImageNotFound:
+            return None
+
+
+def _added(api: Any, base: str, layer: bytes, tag: str) -> dict[str, Any]:
+    """A container that never runs takes the files in; its image appears under its tag when it is whole."""
+    with daemon_faults(f"add Parley's launcher to the image {base}"):
+        options = {"labels": {OWNER: owner_label()}, "network_disabled": True, "use_config_proxy": False}
+        container = api.create_container(base, ("/parley/none",), **options)["Id"]
+        try:
+            api.put_archive(container, "/", layer)
+            api.commit(container, repository=_REPOSITORY, tag=tag, changes=[f"LABEL {BASE}={base}", f'LABEL {OWNER}=""'])
+        finally:
+            remove(api, container)
+        return api.inspect_image(f"{_REPOSITORY}:{tag}")
+
+
+def _layer() -> bytes:
+    """Archive of launcher, harness and accounts; equal content gives equal bytes."""
+    files = {f"{PLACE}/sandbox/{name}": (_OURS / name).read_bytes() for name in _LAUNCHER}
+    files |= {f"{HARNESS_DIRECTORY}/{path.name}": path.read_bytes() for path in sorted(HARNESS.glob("*.py"))}
+    files["/etc/passwd"] = f"root:x:0:0::/:/bin/sh\nsandbox:x:{UID}:{UID}::/tmp:/bin/sh\n".encode()
+    files["/etc/group"] = f"root:x:0:\nsandbox:x:{UID}:\n".encode()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        # A tmpfs gets the mode of the folder that it covers.
+        made = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
+        folders = dict.fromkeys((PLACE, *sorted(made)), 0o755) | dict.fromkeys(("/box", "/tmp"), 0o1777)
+        for folder, mode in folders.items():
+            entry = tarfile.TarInfo(folder.lstrip("/"))
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            tar.addfile(entry)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()

@@ -1,0 +1,238 @@
+"""The first process of a container: runs commands for Parley, one after another, and ends with its connection.
+
+Trusted, standard library only (Python 3.9 or newer). A command gets pipes of its own for output and report; what it wrote comes
+back in one message on the launcher's standard output, which no command has ever held. The command's user is the launcher's, yet
+cannot reach it: the kernel lets no process of a pid namespace end its first one, a process that is not dumpable shows neither
+memory nor descriptors, and the container's system-call filter denies ptrace and limits set on others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from sandbox.backends.docker.messages import pack, receive
+from sandbox.backends.docker.scratch import WORKING_DIRECTORY, cleared, write_files
+from sandbox.host.bounded_output import BoundedOutput
+
+LONGEST_REPORT = 1 << 19
+LONGEST_REQUEST = 1 << 30
+_CHUNK = 65536
+_LIBC = ctypes.CDLL(None)
+_PR_SET_DUMPABLE = 4
+_FIRST_TO_DIE = "1000"
+_MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+
+
+def main() -> None:
+    """Serve commands until the connection ends."""
+    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    requests, replies = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), 0)
+    os.dup2(2, 1)
+    _send(replies, pack({"ready": True, "python": sys.executable}))
+    used = False
+    while True:
+        try:
+            head, blobs = receive(lambda size: _read_exactly(requests, size), LONGEST_REQUEST)
+        except EOFError:
+            os._exit(0)
+        if used and not cleared(keep_files=head["keep_files"]):
+            _send(replies, pack({"dirty": True}))
+            continue
+        used = True
+        _serve(head, blobs, requests, replies, wake)
+
+
+def _serve(head: dict[str, Any], blobs: list[bytes], requests: int, replies: int, wake: int) -> None:
+    killed_before = _memory_kills()
+    output = [os.pipe() for _ in range(3)]
+    begun = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _become(head, blobs, [writing for _, writing in output])
+    blobs.clear()  # they count against the command's memory
+    _send(replies, pack({"started": True}))
+    kept = BoundedOutput(head["output_kb"]), BoundedOutput(head["output_kb"])
+    adders = (kept[0].add, kept[1].add, _Report(replies).add)
+    streams = dict(zip((reading for reading, _ in output), adders))  # noqa: B905 - an image's Python may be older than `strict`
+    for _, writing in output:
+        os.close(writing)
+    ending, overran = _follow(child, streams, begun + head["wall_s"], requests, wake)
+    _end_all()
+    status, usage = ending or _wait_for(child)
+    _reap_rest()
+    answer = {
+        "returncode": os.waitstatus_to_exitcode(status),
+        "overran": overran,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "wall_s": time.monotonic() - begun,
+        "memory_kills": _memory_kills() - killed_before,
+    }
+    for reading, add in streams.items():
+        while _take(reading, add):  # all writers are dead, so that there is an end
+            pass
+        os.close(reading)
+    _send(replies, pack(answer, *(stream.value() for stream in kept)))
+
+
+class _Report:
+    """Handed on as it comes: what was reported lasts when the container does not."""
+
+    def __init__(self, replies: int) -> None:
+        self._replies, self._room = replies, LONGEST_REPORT
+
+    def add(self, data: bytes) -> None:
+        data = data[: self._room]
+        self._room -= len(data)
+        if data:
+            _send(self._replies, pack({"report": True}, data))
+
+
+def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> None:
+    """In the child: limits, files, descriptors, then the command itself. Never returns."""
+    try:
+        os.setsid()
+        _be_first_to_die()
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        _limit(head["bounds"], "cpu", "fsize", "nofile", "core")
+        os.chdir(WORKING_DIRECTORY)
+        stdin, *contents = blobs
+        for target, descriptor in enumerate((_as_file(stdin), *writing[:2])):
+            os.dup2(descriptor, target)
+        os.set_inheritable(writing[2], True)
+        environment = {**head["environment"], head["report_variable"]: str(writing[2])}
+        write_files(head["files"], contents)
+    except (OSError, MemoryError, RecursionError) as error:
+        os.write(2, f"the command's files could not be put in place: {error}\n".encode(errors="replace"))
+        os._exit(73)
+    try:
+        _limit(head["bounds"], "as")
+        os.execvpe(head["argv"][0], head["argv"], environment)
+    except (OSError, ValueError, MemoryError) as error:
+        os.write(2, f"{head['argv'][0]}: {error}\n".encode(errors="replace"))
+        os._exit(126 if isinstance(error, PermissionError) else 127)
+
+
+def _be_first_to_die() -> None:
+    """Where memory runs out the kernel ends a command rather than the launcher. Nobody else runs while this is dumpable."""
+    _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write(_FIRST_TO_DIE)
+
+
+def _limit(bounds: dict[str, list[int]], *names: str) -> None:
+    for name in names:
+        soft, hard = bounds[name]
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (soft, hard))
+
+
+def _as_file(content: bytes) -> int:
+    if not content:
+        return os.open(os.devnull, os.O_RDONLY)
+    descriptor = os.memfd_create("stdin")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _follow(
+    child: int, streams: dict[int, Callable[[bytes], None]], deadline: float, requests: int, wake: int
+) -> tuple[tuple[int, resource.struct_rusage] | None, bool]:
+    """Until the command has ended (how it did) or its time on the clock is over (None, True)."""
+    poll = select.poll()
+    for descriptor in (*streams, requests, wake):
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return None, True
+        for descriptor, _ in poll.poll(left_s * 1000 + 1):
+            if descriptor == requests:  # nothing is asked while a command runs: Parley has gone
+                os._exit(0)
+            elif descriptor == wake:
+                os.read(wake, _CHUNK)
+                ending = _reaped(child)
+                if ending is not None:
+                    return ending, False
+            elif not _take(descriptor, streams[descriptor]):
+                poll.unregister(descriptor)
+
+
+def _take(descriptor: int, add: Callable[[bytes], None]) -> bool:
+    data = os.read(descriptor, _CHUNK)
+    add(data)
+    return bool(data)
+
+
+def _reaped(child: int) -> tuple[int, resource.struct_rusage] | None:
+    """Collect whatever has ended; the command's own ending if it is among that."""
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == child:
+            return status, usage
+        if pid == 0:
+            return None
+
+
+def _wait_for(child: int) -> tuple[int, resource.struct_rusage]:
+    _, status, usage = os.wait4(child, 0)
+    return status, usage
+
+
+def _end_all() -> None:
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _reap_rest() -> None:
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _memory_kills() -> int:
+    """How many processes the kernel has ended here for want of memory; 0 where it cannot be read."""
+    for path in _MEMORY_EVENTS:
+        try:
+            with open(path) as file:
+                return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+        except OSError:  # the file of the other version of cgroups
+            continue
+    return 0
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size:
+        piece = os.read(descriptor, min(size, 1 << 20))
+        if not piece:
+            raise EOFError
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _send(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,121 @@
+"""Containers that have been started before they are asked for. Each is given to one session and thrown away after it."""
+
+import atexit
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from sandbox.backends.docker.container import Container, Shape
+from schemas.errors import SandboxUnavailable
+
+_FAREWELL_S = 20.0
+
+
+class WarmContainers:
+    """Keeps some containers of the shape that was last asked for. Safe from several threads.
+
+    The first request of a shape is no reason to keep any: a single program is all that many commands run.
+
+    Args:
+        start: makes a container and waits until it is ready.
+        capacity: how many of them to keep ready, and how many may be on their way out.
+    """
+
+    def __init__(self, start: Callable[[Shape], Container], capacity: int) -> None:
+        self._start, self._capacity = start, capacity
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[Shape, Container]] = deque()
+        self._asked: Counter[Shape] = Counter()
+        self._starting: Counter[Shape] = Counter()
+        self._leaving = threading.BoundedSemaphore(2 * capacity)
+        self._threads: set[threading.Thread] = set()
+        self._closed = False
+        atexit.register(self.close)
+
+    def take(self, shape: Shape) -> Container:
+        """A container that nobody has used. Raises SandboxUnavailable."""
+        while True:
+            with self._lock:
+                found = next(((s, c) for s, c in self._idle if s == shape), None)
+                if found is not None:
+                    self._idle.remove(found)
+            if found is None:
+                break
+            if found[1].is_alive():
+                self._keep_ready(shape)
+                return found[1]
+            self.discard(found[1])
+        container = self._start(shape)
+        self._keep_ready(shape)
+        return container
+
+    def discard(self, container: Container) -> None:
+        """Remove a container, soon; waits only where many are being removed already."""
+        self._leaving.acquire()
+
+        def leave() -> None:
+            try:
+                container.remove()
+            finally:
+                self._leaving.release()
+
+        self._in_background(leave)
+
+    def close(self) -> None:
+        """Remove every container that is not with a session, and wait for those on their way."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, deque()
+        for _, container in idle:
+            self.discard(container)
+        deadline = time.monotonic() + _FAREWELL_S
+        while (thread := next(iter(self._threads), None)) is not None and time.monotonic() < deadline:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            self._threads.discard(thread)
+
+    def _keep_ready(self, shape: Shape) -> None:
+        surplus: list[Container] = []
+        with self._lock:
+            self._asked[shape] += 1
+            if self._closed or self._asked[shape] == 1:
+                return
+            missing = self._capacity - self._starting[shape] - sum(s == shape for s, _ in self._idle)
+            self._starting[shape] += max(0, missing)
+            while len(self._idle) > self._capacity:
+                surplus.append(self._idle.popleft()[1])
+        for container in surplus:
+            self.discard(container)
+        for _ in range(missing):
+            self._in_background(lambda: self._start_one(shape))
+
+    def _start_one(self, shape: Shape) -> None:
+        container = None
+        with suppress(SandboxUnavailable):  # whoever asks next finds out
+            container = self._start(shape)
+        with self._lock:
+            self._starting[shape] -= 1
+            if container is None:
+                return
+            if not self._closed:
+                self._idle.append((shape, container))
+                return
+        container.remove()
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        """In a daemon thread, so that a daemon that hangs does not keep the process from its end."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name="parley-docker", daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # at the interpreter's end no thread can be started
+            self._threads.discard(thread)
+            work()

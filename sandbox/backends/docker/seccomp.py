@@ -1,0 +1,48 @@
+"""The system-call filter of containers, as Docker takes it: what bubblewrap's filter denies, and what Docker's own denies.
+
+Given by name, so that it fits the daemon's architecture, whatever Parley's own is. A profile replaces Docker's own, so what that
+is known to refuse is named here, too. A deny list: an unknown call that a program needs must not fail it.
+"""
+
+import errno
+import functools
+import json
+from typing import Any
+
+from sandbox.host.seccomp import DENIED_CALLS, NEW_NAMESPACE_FLAGS
+
+_DENIED_BY_DOCKER = (
+    *("create_module", "get_kernel_syms", "query_module", "stime", "sysfs", "_sysctl", "uselib", "ustat", "vm86old"),
+    *("get_mempolicy", "set_mempolicy", "set_mempolicy_home_node", "mbind", "migrate_pages", "move_pages"),
+    *("listmount", "statmount", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"),
+)
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_LOW_32_BITS = 0xFFFFFFFF
+_NETLINK, _PACKET, _ALG, _VSOCK = 16, 17, 38, 40
+
+
+@functools.cache
+def profile() -> str:
+    """JSON of the profile: EPERM for what is denied, ENOSYS for clone3 (so that libc falls back to clone)."""
+    rules = [
+        _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
+        _denied(("clone3",), error=errno.ENOSYS),
+        *(_denied(("clone",), _masked(0, flag, flag)) for flag in NEW_NAMESPACE_FLAGS),
+        *(_denied(("ioctl",), _masked(1, _LOW_32_BITS, request)) for request in (_TIOCSTI, _TIOCLINUX)),
+        *(_denied(("socket",), _masked(0, _LOW_32_BITS, family)) for family in (_NETLINK, _PACKET, _ALG, _VSOCK)),
+        # Another process's limits: the launcher has the command's user, and could be ended by a CPU limit.
+        _denied(("prlimit64",), _other_than(0, 0)),
+    ]
+    return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules})
+
+
+def _denied(names: tuple[str, ...], *arguments: dict[str, Any], error: int = errno.EPERM) -> dict[str, Any]:
+    return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": error, "args": arguments}
+
+
+def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _other_than(index: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": "SCMP_CMP_NE"}

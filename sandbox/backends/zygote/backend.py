@@ -1,0 +1,215 @@
+"""The sandbox of warm zygotes: bubblewrap's isolation, without starting a Python and importing libraries in each run.
+
+A zygote is one bubblewrap with a warm Python in it. Each run is a fork of that, in mount, pid and IPC namespaces of its own, with
+fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without privileges and under the same system-call filter. Runs
+of one slot share, one after another, a network namespace that has no way out. README.md says what else the two do not share.
+"""
+
+import importlib.metadata
+import marshal
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_python
+from sandbox.backends.zygote.pool import Lease, kind
+from sandbox.backends.zygote.process import REPORT_FD, Ended, Zygote, ZygoteGone
+from sandbox.host.bounded_output import BoundedOutput
+from sandbox.host.file_archive import checked_name
+from sandbox.host.mount_tree import HARNESS_DIRECTORY
+from sandbox.host.python_environment import clean_environment, environment_digest, placed
+from sandbox.host.rlimits import MIB, bounds
+from sandbox.host.slots import hold_slot, slot_count, uid_of
+from sandbox.host.supervision import Channels, Ending, Streams, completed, follow, memory_file, open_pipe
+from sandbox.interface import Completed
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+_READY = b"ready"
+_LONGEST_STATUS = 4096
+
+
+class ZygoteSandbox:
+    """Each command in a fork of a warm Python, isolated as bubblewrap isolates.
+
+    A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself; any other one is executed.
+
+    Args:
+        preload: modules that runs find loaded, such as `numpy`; what is not installed is skipped.
+        bwrap_path: the program to use; `bwrap` on PATH otherwise.
+        slots: programs at once on this host; one per CPU otherwise.
+        slot_directory: folder of the slots' lock files.
+    """
+
+    name = "zygote"
+    isolated = True
+    has_host_packages = True
+    preloads = True
+
+    def __init__(
+        self,
+        *,
+        preload: tuple[str, ...] = (),
+        bwrap_path: str | None = None,
+        slots: int | None = None,
+        slot_directory: Path | None = None,
+    ) -> None:
+        self._preload = tuple(preload)
+        self._bwrap_option = bwrap_path
+        self._slots = slots or slot_count()
+        self._slot_directory = slot_directory
+
+    def check(self) -> None:
+        """Run a trivial program.
+
+        Raises:
+            SandboxUnavailable: says what to install or to allow.
+        """
+        check_python(self)
+
+    def fingerprint(self) -> str:
+        version = bwrap_version(bwrap_path(self._bwrap_option))
+        loaded = ", ".join(f"{name} {_version(name)}" for name in self._preload) or "nothing"
+        return f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest()}"
+
+    @contextmanager
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["ZygoteSession"]:
+        bwrap = bwrap_path(self._bwrap_option)
+        with hold_slot(self._slots, self._slot_directory, limits.memory_mb) as slot:
+            lease = Lease(kind(bwrap, uid_of(slot, self._slot_directory), self._preload))
+            try:
+                if keep_files:
+                    lease.keep_directory(limits.tmp_mb * MIB)
+                yield ZygoteSession(lease, limits, uid_of(slot, self._slot_directory), keep_files)
+                lease.give_back(2 * self._slots)
+            finally:
+                lease.discard()
+
+
+class ZygoteSession:
+    """See `sandbox.interface.Session`."""
+
+    def __init__(self, lease: Lease, limits: Limits, uid: int, keep_files: bool) -> None:
+        self._lease, self._limits, self._uid, self._keep_files = lease, limits, uid, keep_files
+
+    def run(
+        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+    ) -> Completed:
+        limits = limits or self._limits
+        request = marshal.dumps(
+            {
+                "argv": tuple(placed(item, HARNESS_DIRECTORY) for item in argv),
+                "environment": clean_environment("/tmp", REPORT_FD),
+                "files": {checked_name(name): content for name, content in (files or {}).items()},
+                "limits": bounds(limits),
+                "tmp_bytes": limits.tmp_mb * MIB,
+                "keeps_directory": self._keep_files,
+                "uid": self._uid,
+            }
+        )
+        try:
+            with ExitStack() as stack:
+                return _Run(self._lease, limits, stack).to_its_end(request, stdin)
+        except OSError as error:
+            self._lease.discard()
+            raise SandboxUnavailable(f"zygote: {error}; the host may be out of memory or descriptors") from error
+        except BaseException:
+            self._lease.discard()
+            raise
+
+
+class _Run:
+    """One command: its pipes, its fork, its end."""
+
+    def __init__(self, lease: Lease, limits: Limits, stack: ExitStack) -> None:
+        self._lease, self._limits, self._stack = lease, limits, stack
+        self._channels = Channels(stack)
+        self._stdout, self._stdout_end = open_pipe(stack)
+        self._stderr, self._stderr_end = open_pipe(stack)
+        self._status = b""
+
+    def to_its_end(self, request: bytes, stdin: bytes) -> Completed:
+        handed = self._descriptors(request, stdin)
+        killed_before = 0
+
+        def start(zygote: Zygote) -> int:
+            nonlocal killed_before
+            zygote.limit_memory(self._limits.memory_mb * MIB)
+            killed_before = zygote.memory_kills()
+            return zygote.start_run(handed)
+
+        zygote, first = self._lease.attempt(start)
+        begun = time.monotonic()  # to start a zygote is no part of the run
+        self._stack.callback(os.close, first)
+        streams, overran = self._follow(first, begun)
+        ended = _ended(zygote)
+        out_of_memory = zygote.ran_out_of_memory(killed_before)
+        if ended is None:
+            self._lease.discard()
+            if not out_of_memory:
+                raise SandboxUnavailable("zygote: ended from outside during a run; the host may be out of memory")
+            ended = Ended(-signal.SIGKILL, 0.0, 0, 0)  # the run was out of memory, and took its zygote along
+        if self._status != _READY and not overran:
+            said = self._status.decode(errors="replace") or "it was killed; the host may be out of memory"
+            raise SandboxUnavailable(f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less")
+        ending = Ending(
+            returncode=ended.returncode,
+            overran=overran,
+            cpu_s=ended.cpu_s,
+            wall_s=time.monotonic() - begun,
+            stdout=streams.stdout.value(),
+            stderr=streams.stderr.value(),
+            report=streams.report.value(),
+        )
+        return completed(ending, self._limits, cpu_s=ended.cpu_s, out_of_memory=out_of_memory)
+
+    def _descriptors(self, request: bytes, stdin: bytes) -> tuple[int, ...]:
+        """In the zygote's order. What they hold is read by the run's own process only."""
+        if stdin:
+            given = memory_file("parley-stdin", stdin, self._stack)
+        else:
+            given = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._stack.callback(os.close, given)
+        ends = (self._stdout_end, self._stderr_end, self._channels.report_end)
+        asked = memory_file("parley-request", request, self._stack)
+        return (given, *(end.fileno() for end in ends), asked, self._channels.status_end.fileno())
+
+    def _follow(self, first: int, begun: float) -> tuple[Streams, bool]:
+        self._channels.close_writing_ends()
+        self._stdout_end.close()
+        self._stderr_end.close()
+        streams = Streams(BoundedOutput(self._limits.output_kb), BoundedOutput(self._limits.output_kb))
+        readers = {
+            self._stdout.fileno(): streams.stdout.add,
+            self._stderr.fileno(): streams.stderr.add,
+            self._channels.report.fileno(): streams.report.add,
+            self._channels.status.fileno(): self._hear_status,
+        }
+        overran = follow(first, readers, begun + self._limits.wall_s, lambda: _kill(first))
+        return streams, overran
+
+    def _hear_status(self, data: bytes) -> None:
+        self._status = (self._status + data)[:_LONGEST_STATUS]
+
+
+def _ended(zygote: Zygote) -> Ended | None:
+    try:
+        return zygote.finish_run()
+    except ZygoteGone:
+        return None
+
+
+def _kill(first: int) -> None:
+    """End the first process of a pid namespace, and with it all others."""
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(first, signal.SIGKILL)
+
+
+def _version(module: str) -> str:
+    try:
+        return importlib.metadata.version(module)
+    except importlib.metadata.PackageNotFoundError:
+        return "(no version)"

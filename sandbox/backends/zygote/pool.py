@@ -1,0 +1,135 @@
+"""The idle zygotes of this process: kept warm between sessions, ended with it."""
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandbox.backends.zygote.process import Zygote, ZygoteGone
+from sandbox.host.python_environment import interpreter, python_roots
+from schemas.errors import SandboxUnavailable
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What two zygotes must share to be interchangeable."""
+
+    bwrap: str
+    uid: int
+    preload: tuple[str, ...]
+    python: tuple[str, ...]
+    """Interpreter and the folders that are shown."""
+    home: str
+    """Parley's own data, which is masked."""
+
+    def start(self) -> Zygote:
+        return Zygote(self.bwrap, self.uid, self.preload)
+
+
+def kind(bwrap: str, uid: int, preload: tuple[str, ...]) -> Kind:
+    """The kind of zygote that would be started now."""
+    home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
+    return Kind(bwrap, uid, preload, (interpreter(), *python_roots()), home)
+
+
+_lock = threading.Lock()
+_idle: list[tuple[Kind, Zygote]] = []
+"""The longest unused first."""
+
+
+class Lease:
+    """The zygote of one session; another takes its place when it is not as new."""
+
+    def __init__(self, wanted: Kind) -> None:
+        self._kind = wanted
+        self._zygote: Zygote | None = None
+        self._pinned = False
+
+    def keep_directory(self, size_bytes: int) -> None:
+        """All runs share a working directory. Nothing replaces the zygote from now on: it holds the session's files.
+
+        Raises:
+            SandboxUnavailable: there is none, or it cannot.
+        """
+        self._usable().keep_directory(size_bytes)
+        self._pinned = True
+
+    def attempt(self, use: Callable[[Zygote], int]) -> tuple[Zygote, int]:
+        """`use` with a usable zygote, and with a fresh one where that had died since its last run; which one, and its answer.
+
+        Raises:
+            SandboxUnavailable: none answers.
+        """
+        zygote = self._zygote if self._pinned and self._zygote is not None else self._usable()
+        try:
+            return zygote, use(zygote)
+        except ZygoteGone as error:
+            self.discard()
+            if self._pinned:
+                raise SandboxUnavailable(f"zygote: it ended between two commands of a session: {error}") from error
+        self._zygote = zygote = self._kind.start()
+        try:
+            return zygote, use(zygote)
+        except ZygoteGone as error:
+            self.discard()
+            raise SandboxUnavailable(f"zygote: a fresh one does not run programs: {error}") from error
+
+    def _usable(self) -> Zygote:
+        while self._zygote is None or not self._zygote.is_as_new():
+            self.discard()
+            self._zygote = _taken(self._kind) or self._kind.start()
+        return self._zygote
+
+    def discard(self) -> None:
+        """End the zygote."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.close()
+
+    def give_back(self, most_idle: int) -> None:
+        """Keep the zygote warm for the next session, unless it is not as new. Beyond `most_idle` of a process the oldest go."""
+        if self._pinned and self._zygote is not None:
+            try:
+                self._zygote.drop_directory()
+            except SandboxUnavailable:
+                self.discard()
+        if self._zygote is None or not self._zygote.is_as_new():
+            self.discard()
+            return
+        zygote, self._zygote = self._zygote, None
+        with _lock:
+            _idle.append((self._kind, zygote))
+            surplus = [_idle.pop(0)[1] for _ in range(len(_idle) - most_idle)]
+        for old in surplus:
+            old.close()
+
+
+def _taken(wanted: Kind) -> Zygote | None:
+    with _lock:
+        for place in range(len(_idle) - 1, -1, -1):
+            if _idle[place][0] == wanted:
+                return _idle.pop(place)[1]
+    return None
+
+
+def close_idle() -> None:
+    """End all zygotes that no session holds; also done at the process's end."""
+    with _lock:
+        zygotes = [zygote for _, zygote in _idle]
+        _idle.clear()
+    for zygote in zygotes:
+        zygote.close()
+
+
+def _forget() -> None:
+    """After a fork: they are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    for _, zygote in _idle:
+        zygote.disown()
+    _idle.clear()
+
+
+atexit.register(close_idle)
+os.register_at_fork(after_in_child=_forget)

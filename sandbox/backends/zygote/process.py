@@ -1,0 +1,262 @@
+"""One zygote as its driver sees it: a bubblewrap with a warm Python in it (`harness/zygote.py`), and the socket between.
+
+It outlives sessions; each of its runs is isolated by itself. It is thrown away when anything about it is not as it was.
+"""
+
+import marshal
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, why_no_sandbox
+from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
+from sandbox.host.memory_cgroup import memory_cgroup
+from sandbox.host.mount_tree import HARNESS_DIRECTORY, mount_arguments
+from sandbox.host.python_environment import clean_environment, interpreter, package_folders, python_roots
+from sandbox.host.rlimits import MIB
+from sandbox.host.seccomp import denied_calls_bpf
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+PYTHON_FLAGS = ("-S", "-s", "-P")
+REPORT_FD = 3
+"""What a program finds in PARLEY_REPORT_FD; `harness/zygote.py` puts it there."""
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+_TO_MAP_A_USER = "CAP_SETFCAP"
+"""What the kernel asks of whoever maps its root into a user namespace of its own."""
+ALWAYS_LOADED = (
+    *("abc", "ast", "bisect", "collections", "copy", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq"),
+    *("inspect", "io", "itertools", "json", "linecache", "math", "operator", "random", "re", "site", "statistics", "string"),
+    *("time", "traceback", "typing"),
+)
+"""Of the standard library: what tests of functions import, and what tells how they failed."""
+_LONGEST_ANSWER = 1 << 16
+_START_S, _ANSWER_S, _END_S = 120.0, 30.0, 10.0
+_MOST_RUNS = 2000
+_MOST_GROWTH = 64 * MIB
+_OWN_KERNEL_MEMORY = 8 * MIB
+_FIRST_LIMIT = 4096 * MIB
+
+
+class ZygoteGone(Exception):
+    """It ended, or answered out of order; nothing is known about a run that it had begun."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run's first process ended, and what the zygote then saw of itself."""
+
+    returncode: int
+    """As `Popen.returncode`."""
+    cpu_s: float
+    resident: int
+    """Bytes of memory of its own."""
+    others: int
+    """Children and threads that should not be there."""
+
+
+class Zygote:
+    """Started and loaded. One run at a time; not to be used by two threads at once.
+
+    Args:
+        uid: whom runs become; as root on the host, else inside their user namespace.
+        preload: modules to import; what is not there is skipped.
+
+    Raises:
+        SandboxUnavailable: it does not get up; says why.
+    """
+
+    def __init__(self, bwrap: str, uid: int, preload: Sequence[str]) -> None:
+        end_abandoned()
+        self._stack = ExitStack()
+        try:
+            self._group = self._stack.enter_context(memory_cgroup(_FIRST_LIMIT))
+            self._memory_limit = _FIRST_LIMIT
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._stack.callback(self._control.close)
+            with theirs:
+                self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
+            self._resident = self._resident_at_first = self._load(tuple(preload))
+        except BaseException:
+            self._stack.close()
+            raise
+        self._runs, self._clean = 0, True
+
+    def start_run(self, descriptors: Sequence[int]) -> int:
+        """Fork a run; returns the pidfd of its first process, whose end is that of the whole run.
+
+        Args:
+            descriptors: stdin, stdout, stderr, report, request, status, in this order.
+
+        Raises:
+            ZygoteGone: nothing was run.
+        """
+        self._runs += 1
+        said, received = self._ask(("run", 0), descriptors)
+        if said != "running" or len(received) != 1:
+            raise ZygoteGone(str(said))
+        return received[0]
+
+    def finish_run(self) -> Ended:
+        """To be called when the pidfd says that the run has ended. Raises ZygoteGone."""
+        ended = Ended(*self._hear(_END_S)[0])
+        self._resident = ended.resident
+        self._clean = ended.others == 0 and not (self._group and self._group.reached_its_limit())
+        return ended
+
+    def is_as_new(self) -> bool:
+        """Whether it may serve another run."""
+        grown = self._resident - self._resident_at_first
+        return self._clean and self._process.poll() is None and grown < _MOST_GROWTH and self._runs < _MOST_RUNS
+
+    def keep_directory(self, size_bytes: int) -> None:
+        """All runs from now on share a working directory. Raises SandboxUnavailable."""
+        self._set_directory("keep", size_bytes)
+
+    def drop_directory(self) -> None:
+        """Each run has an empty working directory again. Raises SandboxUnavailable."""
+        self._set_directory("drop", 0)
+
+    def _set_directory(self, order: str, size_bytes: int) -> None:
+        try:
+            said = self._ask((order, size_bytes), ())[0]
+        except ZygoteGone as error:
+            raise SandboxUnavailable(f"zygote: {error}") from error
+        if said:
+            raise SandboxUnavailable(f"zygote: no working directory for the session: {said}")
+
+    def limit_memory(self, run_bytes: int) -> None:
+        """Bound a run's processes together, beside what the zygote itself holds."""
+        limit = self._resident_at_first + _OWN_KERNEL_MEMORY + run_bytes
+        if self._group is not None and limit != self._memory_limit:
+            self._group.limit(limit)
+            self._memory_limit = limit
+
+    def memory_kills(self) -> int:
+        """How many processes were killed so far for want of memory."""
+        return self._group.kills() if self._group is not None else 0
+
+    def ran_out_of_memory(self, killed_before: int) -> bool:
+        """Whether more were killed than those, because the run reached its limit. Raises HostShortage: the machine was short."""
+        return self._group is not None and self._group.ran_out(killed_before)
+
+    def close(self) -> None:
+        """End it, and with it what may still run in it. May be called twice."""
+        self._stack.close()
+
+    def disown(self) -> None:
+        """Let go of it without ending it: in a fork of the process that it belongs to."""
+        self._stack.pop_all()
+        self._control.close()
+
+    def _load(self, preload: tuple[str, ...]) -> int:
+        told = {
+            "as_root": os.geteuid() == 0,
+            "filter": denied_calls_bpf(),
+            "always": ALWAYS_LOADED,
+            "preload": preload,
+            "folders": package_folders(),
+            "roots": python_roots(),
+        }
+        with ExitStack() as stack:
+            procs: tuple[int, ...] = ()
+            if self._group is not None:
+                procs = (os.open(self._group.folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC),)
+                stack.callback(os.close, procs[0])
+            try:
+                resident, _ = self._ask(told, procs, _START_S)
+            except ZygoteGone as error:
+                raise SandboxUnavailable(f"zygote: {self._last_words(error)}") from error
+        return int(resident)
+
+    def _ask(self, question: Any, descriptors: Sequence[int], patience_s: float = _ANSWER_S) -> tuple[Any, list[int]]:
+        try:
+            socket.send_fds(self._control, [marshal.dumps(question)], list(descriptors))
+        except OSError as error:
+            raise ZygoteGone(f"it does not listen: {error.strerror}") from error
+        return self._hear(patience_s)
+
+    def _hear(self, patience_s: float) -> tuple[Any, list[int]]:
+        self._control.settimeout(patience_s)
+        try:
+            message, received, _, _ = socket.recv_fds(self._control, _LONGEST_ANSWER, 1)
+        except OSError as error:
+            raise ZygoteGone(f"no answer within {patience_s:g} s: {error}") from error
+        if not message:
+            raise ZygoteGone("it ended")
+        return marshal.loads(message), received
+
+    def _last_words(self, error: ZygoteGone) -> str:
+        """Why it did not get up: what it or bubblewrap wrote before it ended."""
+        try:
+            _, stderr = self._process.communicate(timeout=_END_S)
+        except subprocess.TimeoutExpired:
+            return f"{error}: the host is overloaded"
+        return why_no_sandbox(self._process.returncode, stderr)
+
+
+def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.Popen[bytes]":
+    mark = new_mark()
+    with ExitStack() as files:
+        mounts, mounted = mount_arguments(Limits(), uid, None, files)
+        environment = clean_environment("/tmp", REPORT_FD)
+        argv = (
+            *(bwrap, *mark_arguments(mark), *_privileges()),
+            *("--hostname", "sandbox", "--new-session", "--die-with-parent"),
+            *("--clearenv", *(part for item in environment.items() for part in ("--setenv", *item))),
+            *(*mounts, "--", interpreter(), *PYTHON_FLAGS, f"{HARNESS_DIRECTORY}/zygote.py", str(control)),
+        )
+        process = _starter.submit(_popen, argv, (control, *mounted)).result()
+    stack.callback(_end, process, mark)
+    return process
+
+
+def _popen(argv: tuple[str, ...], open_fds: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={},
+            pass_fds=open_fds,
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"{argv[0]}: cannot be started ({error.strerror}); see `parley doctor`") from error
+
+
+def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()  # the first process of its pid namespace dies with it, and with that all others
+    end_marked(mark)  # or did not know yet whom to die with
+    process.communicate()
+
+
+def _privileges() -> tuple[str, ...]:
+    as_root = os.geteuid() == 0
+    wanted = _CAPABILITIES if as_root else (*_CAPABILITIES, _TO_MAP_A_USER)
+    kept = tuple(part for name in wanted for part in ("--cap-add", name))
+    if as_root:
+        return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *kept)
+    return ("--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-drop", "ALL", *kept)
+
+
+def _new_starter() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "parley-zygotes")
+
+
+_starter = _new_starter()
+"""bwrap dies with the thread that started it, so they all start from one that lives as long as this process."""
+
+
+def _forget_starter() -> None:
+    global _starter
+    _starter = _new_starter()
+
+
+os.register_at_fork(after_in_child=_forget_starter)

@@ -1,0 +1,200 @@
+"""A memory cgroup around one session, where this process may make one; resource limits alone bound each process, not their sum.
+
+Names hold the maker's pid and start time, so that what a killed Parley left behind is removed by the next one.
+"""
+
+import functools
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.host.abandoned import start_time
+from schemas.errors import HostShortage
+
+_PREFIX = "parley-"
+_counter = itertools.count()
+_REMOVAL_TRIES = 50
+_REAPING_S = 1.0
+_SMALL = 64 << 20
+_NEAR = 15 / 16
+"""Share of its limit from which a group may have run out: the kernel counts in pieces, and a peak not to the last of them."""
+
+
+@dataclass(frozen=True)
+class MemoryCgroup:
+    """A cgroup that exists; `version` is 1 or 2."""
+
+    folder: Path
+    version: int
+
+    def add(self, pid: int) -> None:
+        """Move a process in; its later children follow. Raises OSError."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def limit(self, limit_bytes: int) -> None:
+        """Bound what all its processes use together, swap included. Raises OSError."""
+        hard, swap = (
+            ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes") if self.version == 1 else ("memory.max", "memory.swap.max")
+        )
+        bound_with_swap = str(limit_bytes) if self.version == 1 else "0"
+        for last in (False, True):  # of the two, the larger one must go first, and which that is depends on the way
+            with suppress(OSError):  # absent where the kernel does not account swap
+                (self.folder / swap).write_text(bound_with_swap)
+            try:
+                (self.folder / hard).write_text(str(limit_bytes))
+            except OSError:
+                if last:
+                    raise
+
+    def kills(self) -> int:
+        """How many of its processes the kernel has killed for want of memory, ever since it was made."""
+        return self._counted("memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
+
+    def ran_out(self, killed_before: int) -> bool:
+        """Whether the kernel has killed more than `killed_before` processes here, because their group's own limit was reached.
+
+        Raises:
+            HostShortage: it has, although that limit was never reached: a group above or the whole machine was short.
+        """
+        if self.kills() <= killed_before:
+            return False
+        if not self.reached_its_limit():
+            raise HostShortage(
+                "the kernel killed a sandboxed program that was within its own memory limit: the machine, or a control group that"
+                " Parley runs in, was out of memory. Free some, or run fewer programs at once"
+            )
+        return True
+
+    def reached_its_limit(self) -> bool:
+        """Whether memory was short because of this group's own limit, ever since it was made; in doubt it was."""
+        if self.version == 2:
+            return self._counted("memory.events", "max") > 0
+        return any(self._reached(counter) for counter in ("memory", "memory.memsw") if self._has(counter))
+
+    def _has(self, counter: str) -> bool:
+        return (self.folder / f"{counter}.failcnt").exists()
+
+    def _reached(self, counter: str) -> bool:
+        """Of a version 1 group. Kernels of our day count no failure of a group that they then kill in: its peak tells, too."""
+        failures, peak, bound = (
+            int((self.folder / f"{counter}.{name}").read_text()) for name in ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
+        )
+        return failures > 0 or peak >= bound * _NEAR
+
+    def _counted(self, file: str, wanted: str) -> int:
+        for line in (self.folder / file).read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == wanted:
+                return int(value)
+        return 0
+
+
+@contextmanager
+def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
+    """A new cgroup with that limit, swap included; None where none can be made. Removed at the end."""
+    group = _make(limit_bytes)
+    try:
+        yield group
+    finally:
+        if group is not None:
+            _remove(group.folder)
+
+
+def what_bounds_memory() -> str:
+    """What keeps a program within its memory on this machine, in one line."""
+    with memory_cgroup(_SMALL) as group:
+        if group is not None:
+            return f"a memory cgroup (version {group.version}) bounds all processes of a program together"
+    return (
+        "resource limits bound each process of a program, not their sum: Parley may make no memory cgroup below its own. Where it"
+        " runs as root it mostly may"
+    )
+
+
+def remove_abandoned() -> None:
+    """Remove the groups of killed Parleys. The first group that a process makes does so, too, but there may be none to make."""
+    place = _writable_parent()
+    if place is not None:
+        _reap(place[0])
+
+
+def _make(limit_bytes: int) -> MemoryCgroup | None:
+    place = _writable_parent()
+    if place is None:
+        return None
+    parent, version = place
+    folder = parent / f"{_PREFIX}{os.getpid()}-{start_time(os.getpid())}-{next(_counter)}"
+    try:
+        folder.mkdir()
+    except OSError:
+        return None
+    group = MemoryCgroup(folder, version)
+    try:
+        group.limit(limit_bytes)
+    except OSError:
+        _remove(folder)
+        return None
+    return group
+
+
+@functools.cache
+def _writable_parent() -> tuple[Path, int] | None:
+    """Our own memory cgroup if children can be made in it. Looks once a process, and clears what dead ones left."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            place, version = Path(f"/sys/fs/cgroup/memory{path}"), 1
+        elif controllers == "" and Path("/sys/fs/cgroup/cgroup.controllers").exists():
+            place, version = Path(f"/sys/fs/cgroup{path}"), 2
+        else:
+            continue
+        if os.access(place, os.W_OK) and _offers_memory(place, version):
+            _reap(place)
+            return place, version
+    return None
+
+
+def _offers_memory(place: Path, version: int) -> bool:
+    if version == 1:
+        return (place / "memory.limit_in_bytes").exists()
+    try:
+        return "memory" in (place / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return False
+
+
+def _reap(place: Path) -> None:
+    """Processes of a killed Parley may still be on their way out: their groups are tried again for a while, all together."""
+    left = [folder for folder in place.glob(f"{_PREFIX}*") if _is_abandoned(folder)]
+    deadline = time.monotonic() + _REAPING_S
+    while left := [folder for folder in left if not _is_removed(folder)]:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.005)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    pid, _, rest = folder.name.removeprefix(_PREFIX).partition("-")
+    return pid.isdigit() and start_time(int(pid)) != rest.partition("-")[0]
+
+
+def _is_removed(folder: Path) -> bool:
+    """Try to; a group with processes in it stays."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _remove(folder: Path) -> None:
+    for _ in range(_REMOVAL_TRIES):
+        if _is_removed(folder):
+            return
+        time.sleep(0.005)  # the last process is still on its way out

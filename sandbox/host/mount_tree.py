@@ -1,0 +1,89 @@
+"""What a sandboxed program finds on its disk: arguments of bwrap that build it from nothing.
+
+Read-only: the system's programs and libraries, Python with its packages, a made-up /etc. Writable: three sized tmpfs. Nothing
+else of the host is there.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from sandbox.host.python_environment import HARNESS, is_inside, python_roots
+from sandbox.host.rlimits import MIB
+from sandbox.host.supervision import memory_file
+from schemas.run import Limits
+
+WORKING_DIRECTORY = "/box"
+HARNESS_DIRECTORY = "/harness"
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
+
+
+def mount_arguments(limits: Limits, uid: int, shared_work: str | None, stack: ExitStack) -> tuple[list[str], list[int]]:
+    """bwrap arguments for the whole tree, and the descriptors they name.
+
+    Args:
+        uid: whom the program runs as (named in /etc/passwd).
+        shared_work: folder to bind as the working directory instead of a fresh tmpfs.
+    """
+    scratch = ("--perms", "1777", "--size", str(limits.tmp_mb * MIB), "--tmpfs")
+    made_up, descriptors = _made_up_etc(uid, stack)
+    arguments = [
+        *_system_folders(),
+        *made_up,
+        *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
+        *(*scratch, "/tmp"),
+        *(("--bind", shared_work, WORKING_DIRECTORY) if shared_work else (*scratch, WORKING_DIRECTORY)),
+        *_read_only(python_roots()),
+        *("--ro-bind", str(HARNESS), HARNESS_DIRECTORY),
+        *_masks(),
+        *("--remount-ro", "/", "--chdir", WORKING_DIRECTORY),
+    ]
+    return arguments, descriptors
+
+
+def _system_folders() -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for folder in _SYSTEM:
+        if os.path.islink(folder):
+            yield from ("--symlink", os.readlink(folder), folder)
+        elif os.path.isdir(folder):
+            yield from ("--ro-bind", folder, folder)
+
+
+def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
+    texts = {
+        "passwd": f"root:x:0:0::/:/bin/sh\nsandbox:x:{uid}:{uid}::/tmp:/bin/sh\n",
+        "group": f"root:x:0:\nsandbox:x:{uid}:\n",
+        "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    }
+    arguments = ["--perms", "0755", "--dir", "/etc"]
+    descriptors: list[int] = []
+    for name, text in texts.items():
+        descriptors.append(memory_file(name, text.encode(), stack))
+        arguments += ["--perms", "0644", "--file", str(descriptors[-1]), f"/etc/{name}"]
+    java = sorted(folder.name for folder in Path("/etc").glob("java-*-openjdk"))  # a JVM does not start without its settings
+    for name in (*_FROM_ETC, *java):
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return arguments, descriptors
+
+
+def _read_only(folders: Sequence[str]) -> Iterator[str]:
+    """Binds at the same paths. bwrap makes missing parents for its own user only, so each is made for all first."""
+    made: set[str] = set()
+    for folder in folders:
+        if is_inside(folder, "/usr"):
+            continue
+        for parent in reversed(Path(folder).parents):
+            if str(parent) != "/" and str(parent) not in {"/tmp", *made}:
+                made.add(str(parent))
+                yield from ("--perms", "0755", "--dir", str(parent))
+        yield from ("--ro-bind", folder, folder)
+
+
+def _masks() -> Iterator[str]:
+    """Empty folders over Parley's own data, should it lie inside a folder that is shown."""
+    home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
+    if os.path.isdir(home) and any(is_inside(home, root) for root in ("/usr", *python_roots())):
+        yield from ("--tmpfs", home, "--remount-ro", home)

@@ -1,0 +1,50 @@
+"""A sized, empty tmpfs that several sandboxes share, one after another, and that vanishes with its holder.
+
+It lives in a mount namespace of its own, so the host's mount table and disk never see it, and a killed Parley leaves nothing.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sandbox.host.rlimits import required_tool
+from schemas.errors import SandboxUnavailable
+
+PATH = "/dev/shm"
+"""Where it is mounted inside that namespace."""
+
+
+@contextmanager
+def shared_folder(size_bytes: int) -> Iterator[tuple[str, ...]]:
+    """Yields the command prefix that runs a command where the folder is mounted.
+
+    Raises:
+        SandboxUnavailable: no mount namespace can be made.
+    """
+    as_root = os.geteuid() == 0
+    owner = () if as_root else ("--user", "--map-current-user")
+    mount = f"mount -t tmpfs -o nosuid,nodev,mode=0777,size={size_bytes} tmpfs {PATH} && echo ready && exec cat"
+    keeper = subprocess.Popen(
+        (required_tool("unshare"), *owner, *(() if as_root else ("--keep-caps",)), "--mount", "/bin/sh", "-c", mount),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    try:
+        assert keeper.stdout is not None
+        assert keeper.stderr is not None
+        if keeper.stdout.readline() != b"ready\n":
+            raise SandboxUnavailable(
+                f"no private mount for the session's files ({keeper.stderr.read().decode(errors='replace').strip()}): "
+                "needs root or unprivileged user namespaces"
+            )
+        yield (
+            required_tool("nsenter"),
+            *(() if as_root else (f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials")),
+            f"--mount=/proc/{keeper.pid}/ns/mnt",
+            "--",
+        )
+    finally:
+        keeper.communicate()

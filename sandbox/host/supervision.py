@@ -1,0 +1,243 @@
+"""Starts one command and stays with it to its end: bounded output, wall clock. Both backends run their commands through this."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import FileIO
+
+from sandbox.host.bounded_output import BoundedOutput
+from sandbox.interface import Completed
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+_CHUNK = 65536
+_REPORT_KB = 256
+_DRAIN_S = 0.3
+_GRACE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start; it inherits `open_fds` and the writing ends of the channels."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    limits: Limits
+    stdin: bytes = b""
+    open_fds: tuple[int, ...] = ()
+    cwd: str | None = None
+    new_session: bool = False
+    on_status: Callable[[bytes], None] | None = None
+    """Called with each piece of the status stream as it comes."""
+
+
+class Channels:
+    """Two pipes, made before the command's argv is known: the command writes, we read."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.report, self.report_end = open_pipe(stack)
+        self.status, self.status_end = open_pipe(stack)
+
+    def close_writing_ends(self) -> None:
+        self.report_end.close()
+        self.status_end.close()
+
+
+@dataclass
+class Ending:
+    """How the started process ended, as the kernel says."""
+
+    returncode: int
+    overran: bool
+    """Ended by us at the wall limit."""
+    cpu_s: float
+    wall_s: float
+    stdout: bytes
+    stderr: bytes
+    report: bytes
+
+
+@dataclass
+class Streams:
+    """What has been read of a command's output so far."""
+
+    stdout: BoundedOutput
+    stderr: BoundedOutput
+    report: BoundedOutput = field(default_factory=lambda: BoundedOutput(_REPORT_KB))
+
+
+def open_pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
+    """Reading and writing end; as file objects, so that closing one twice never hits a number in use by another thread."""
+    reading, writing = os.pipe()
+    return stack.enter_context(FileIO(reading, "r")), stack.enter_context(FileIO(writing, "w"))
+
+
+def memory_file(name: str, content: bytes, stack: ExitStack) -> int:
+    """Descriptor of an anonymous file, read from its start; closed with the stack."""
+    descriptor = os.memfd_create(name)
+    stack.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def completed(ending: Ending, limits: Limits, *, cpu_s: float | None, out_of_memory: bool = False) -> Completed:
+    """The ending as callers see it.
+
+    A death by SIGXCPU, or by SIGKILL when the CPU time may have been used up, is a time limit.
+
+    Args:
+        cpu_s: None where the kernel does not tell us; time on the clock then bounds it from above.
+    """
+    code = ending.returncode
+    ended_by = -code if code < 0 else code - 128 if 128 < code <= 128 + signal.NSIG else None
+    may_have_used = ending.wall_s if cpu_s is None else cpu_s
+    used_up = ended_by == signal.SIGKILL and may_have_used >= limits.cpu_s and not out_of_memory
+    return Completed(
+        exit_code=None if ended_by else code,
+        signal=ended_by,
+        timed_out=ending.overran or ended_by == signal.SIGXCPU or used_up,
+        out_of_memory=out_of_memory,
+        stdout=ending.stdout,
+        stderr=ending.stderr,
+        report=ending.report,
+        cpu_s=cpu_s,
+        wall_s=ending.wall_s,
+    )
+
+
+def supervise(command: Command, channels: Channels, stack: ExitStack, kill: Callable[[int], None]) -> Ending:
+    """Run the command to its end or its wall limit.
+
+    Args:
+        kill: called with the started process's pid when it must end; has to end its whole tree.
+
+    Raises:
+        SandboxUnavailable: it cannot be started, or does not die.
+    """
+    begun = time.monotonic()
+    process = _start(command, channels, stack)
+    finished = False
+    try:
+        channels.close_writing_ends()
+        streams = Streams(BoundedOutput(command.limits.output_kb), BoundedOutput(command.limits.output_kb))
+        overran = _follow(process, command, channels, streams, begun + command.limits.wall_s, kill)
+        returncode, cpu_s = _reap(process)
+        finished = True
+    finally:
+        if not finished:
+            kill(process.pid)
+            process.kill()
+            process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+    return Ending(
+        returncode=returncode,
+        overran=overran,
+        cpu_s=cpu_s,
+        wall_s=time.monotonic() - begun,
+        stdout=streams.stdout.value(),
+        stderr=streams.stderr.value(),
+        report=streams.report.value(),
+    )
+
+
+def _start(command: Command, channels: Channels, stack: ExitStack) -> "subprocess.Popen[bytes]":
+    try:
+        stdin = memory_file("parley-stdin", command.stdin, stack) if command.stdin else subprocess.DEVNULL
+        return subprocess.Popen(
+            command.argv,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(command.environment),
+            cwd=command.cwd,
+            pass_fds=(*command.open_fds, channels.report_end.fileno(), channels.status_end.fileno()),
+            start_new_session=command.new_session,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"{command.argv[0]}: cannot be started ({error.strerror}); see `parley doctor`") from error
+
+
+def _follow(
+    process: "subprocess.Popen[bytes]",
+    command: Command,
+    channels: Channels,
+    streams: Streams,
+    deadline: float,
+    kill: Callable[[int], None],
+) -> bool:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    ended = os.pidfd_open(process.pid)
+    readers = {
+        process.stdout.fileno(): streams.stdout.add,
+        process.stderr.fileno(): streams.stderr.add,
+        channels.report.fileno(): streams.report.add,
+        channels.status.fileno(): command.on_status or (lambda _: None),
+    }
+    try:
+        return follow(ended, readers, deadline, lambda: kill(process.pid))
+    finally:
+        os.close(ended)
+
+
+def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline: float, kill: Callable[[], None]) -> bool:
+    """Read until a process has ended and its streams are at their ends; True where the wall limit ended it.
+
+    Args:
+        ended: pidfd of the process.
+        readers: what to call with each piece that comes from a descriptor.
+        deadline: of `time.monotonic()`.
+        kill: has to end the whole tree; also called after the process's own end.
+
+    Raises:
+        SandboxUnavailable: it does not die.
+    """
+    overran = exited = False
+    with selectors.DefaultSelector() as selector:
+        selector.register(ended, selectors.EVENT_READ, None)
+        for descriptor, reader in readers.items():
+            selector.register(descriptor, selectors.EVENT_READ, reader)
+        while selector.get_map():
+            events = selector.select(max(0.0, deadline - time.monotonic()))
+            for key, _ in events:
+                if key.data is None:
+                    selector.unregister(ended)
+                    exited, deadline = True, time.monotonic() + _DRAIN_S
+                    kill()
+                    continue
+                data = os.read(key.fd, _CHUNK)
+                if data:
+                    key.data(data)
+                else:
+                    selector.unregister(key.fd)
+            if time.monotonic() < deadline:
+                continue
+            if exited:  # somebody outside our reach holds a stream open
+                break
+            if overran:
+                raise SandboxUnavailable(f"a sandboxed program did not die within {_GRACE_S:g} s of being killed")
+            overran, deadline = True, time.monotonic() + _GRACE_S
+            kill()
+    return overran
+
+
+def _reap(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
+    """Exit status as `Popen.returncode` and CPU seconds of the process with all its waited-for descendants."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError as error:
+        raise SandboxUnavailable(
+            "the exit status of a sandboxed program was taken by somebody else (SIGCHLD ignored?)"
+        ) from error
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime

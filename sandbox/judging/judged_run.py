@@ -1,0 +1,288 @@
+"""One program and its tests through `harness/run_function_tests.py`, and what of its report is believed."""
+
+import ast
+import functools
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from sandbox.host.python_environment import package_folders
+from sandbox.interface import Completed, Sandbox
+from sandbox.judging.infra_faults import retried_alone
+from sandbox.judging.python_syntax import parse
+from schemas.base import Frozen
+from schemas.errors import HostShortage, SandboxUnavailable
+from schemas.run import Limits
+from schemas.verdict import FailureReason, Outcome
+
+LONGEST_DETAIL = 2000
+"""Characters of a verdict's detail; the last ones are kept."""
+LONGEST_CASE_DETAIL = 8000
+"""Characters of what a report says of one test, and of code that does not compile; first and last lines are kept."""
+_READY = b"ready\n"
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+_LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist-packages)/')
+_TESTS_LINE = re.compile(r'^( *)File "<tests>", line (\d+).*$', re.MULTILINE)
+_HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
+_NAMED_WITHOUT_IMPORT = {
+    **{name: name for name in ("math", "random", "re", "copy", "json", "collections", "itertools", "functools", "string")},
+    **{name: name for name in ("datetime", "decimal", "fractions", "heapq", "bisect", "operator", "statistics")},
+    "np": "numpy",
+    "pd": "pandas",
+}
+"""Names under which tests use modules that the code was told to import."""
+
+
+class CaseVerdict(Frozen):
+    """What was decided about one test. Never `infra`: that is raised."""
+
+    name: str
+    outcome: Outcome
+    detail: str = ""
+    """The end of the traceback, or why it does not pass; empty for a pass."""
+    reason: FailureReason | None = None
+    status: str = ""
+    """The test framework's own word, where it has one: PASSED, FAILED, ERROR, SKIPPED, XFAIL, XPASS; empty elsewhere."""
+    duration_s: float = Field(default=0.0, ge=0)
+    """Of the whole run that it was part of, on the clock, the sandbox's set-up included."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One thing to run after the code, and what it is called in the verdicts."""
+
+    name: str
+    kind: Literal["statements", "module", "case"]
+    text: str
+    source: str
+    """Text that line numbers in its traceback refer to."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Verdicts of a program's units, in order, and why its code did not compile, if so."""
+
+    cases: tuple[CaseVerdict, ...]
+    compile_error: str | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is believed of a run: how it ended, and outcome and detail of what it told of by the way."""
+
+    outcome: Outcome
+    detail: str
+    reason: FailureReason | None
+    records: Mapping[str, tuple[str, str]]
+    is_in_order: bool
+    """Its end was told, or was a time limit, and nothing was tampered with: what was told before counts."""
+    duration_s: float
+
+
+def run_units(
+    sandbox: Sandbox, code: str, units: tuple[Unit, ...], limits: Limits, *, main: str = "__main__", kind: str = "statements"
+) -> tuple[CaseVerdict, ...]:
+    """Run `code`, then each unit, in one process.
+
+    Returns:
+        One for each unit, in order. A unit that was not reached has failed; tampering fails all.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
+    """
+    return judge_units(sandbox, code, units, limits, main=main, kind=kind).cases
+
+
+def judge_units(
+    sandbox: Sandbox,
+    code: str,
+    units: tuple[Unit, ...],
+    limits: Limits,
+    *,
+    main: str = "__main__",
+    kind: str = "statements",
+    longest: int = LONGEST_DETAIL,
+) -> Judged:
+    """As `run_units`, with what a feedback text is made of.
+
+    Args:
+        longest: characters of a detail. Above LONGEST_DETAIL, its first lines are kept as well as its last.
+    """
+    source = "\n".join(dict.fromkeys(unit.source for unit in units))
+    job = {
+        "code": code + "\n",
+        "main": main,
+        "kind": kind,
+        "imports": " ".join(used_by(source)),
+        "mocks": "1" if "mock" in source or "patch" in source else "",
+        "lenient": " ".join(word for word in ("ANY", "approx") if word in source),
+    }
+    told = run_job(sandbox, job, tuple(text for unit in units for text in (unit.kind, unit.text)), limits)
+    _, not_compiled = told.records.get("compile", ("", None))
+    return Judged(
+        tuple(_believed(told, n, unit, len(units), longest) for n, unit in enumerate(units)),
+        None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL),
+    )
+
+
+@retried_alone
+def run_job(
+    sandbox: Sandbox, job: Mapping[str, str], tests: tuple[str, ...], limits: Limits, files: Mapping[str, bytes] | None = None
+) -> Report:
+    """Give a job to the runner inside the sandbox and read what it reports under this run's secret.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run it.
+    """
+    secret = secrets.token_hex(16)
+    parts = {"folders": "\n".join(package_folders()), **job}
+    payload = _fields(secret, f"{limits.cpu_s!r}", _fields(*(part for item in parts.items() for part in item)), _fields(*tests))
+    with sandbox.session(limits) as session:
+        argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
+        done = session.run(argv, stdin=payload, files=files)
+    if not done.report.startswith(_READY):
+        fault = HostShortage if done.timed_out else SandboxUnavailable
+        raise fault(
+            f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
+            f"after {done.wall_s:.1f} s): {harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; "
+            "try `parley doctor`"
+        )
+    return _report(done, _records(done.report.removeprefix(_READY), secret), limits)
+
+
+@functools.lru_cache(maxsize=4096)
+def imported_by(tests: str) -> tuple[str, ...]:
+    """Modules that the tests import or use by a usual name, sorted; none where they do not parse."""
+    try:
+        tree = parse(tests)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {item.name for item in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {_NAMED_WITHOUT_IMPORT[node.value.id]} if node.value.id in _NAMED_WITHOUT_IMPORT else set()
+    return tuple(sorted(found - {"__future__"}))
+
+
+@functools.lru_cache(maxsize=4096)
+def used_by(tests: str) -> tuple[str, ...]:
+    """`imported_by`, and what may be modules below those: `np.testing` where `np.testing.assert_allclose` is called; sorted."""
+    imported = imported_by(tests)
+    if not imported:
+        return ()
+    nodes = list(ast.walk(parse(tests)))
+    aliases = {name: module for name, module in _NAMED_WITHOUT_IMPORT.items() if module in imported}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            aliases |= {item.asname or item.name.partition(".")[0]: _aliased(item) for item in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            aliases |= {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
+    holders = (ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and _is_dotted(node.value))
+    parts = (text.partition(".") for text in holders)
+    used = {f"{aliases[first]}.{rest}".strip(".") for first, _, rest in parts if first in aliases}
+    return tuple(sorted((used | set(imported)) - {"__future__"}))
+
+
+def _aliased(item: ast.alias) -> str:
+    return item.name if item.asname else item.name.partition(".")[0]
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _believed(told: Report, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:
+    """The verdict of unit `n`: its own as far as it was told, else that of the run's end."""
+    outcome, detail = told.outcome, told.detail
+    mine = told.records.get(str(n))
+    if mine is not None and told.is_in_order:
+        passed_to_its_end = told.outcome is Outcome.PASSED or str(n_units - 1) not in told.records
+        if mine[0] != "passed" or passed_to_its_end:
+            outcome, detail = Outcome(mine[0]), mine[1]
+    elif told.is_in_order and "code" in told.records and n > 0 and str(n - 1) not in told.records:
+        outcome, detail = Outcome.FAILED, "was not run: an earlier test ended the program"
+    text = "" if outcome is Outcome.PASSED else harmless(with_source_lines(detail, unit.source), longest)
+    return CaseVerdict(name=unit.name, outcome=outcome, detail=text, reason=told.reason, duration_s=told.duration_s)
+
+
+def _report(done: Completed, records: dict[str, tuple[str, str]], limits: Limits) -> Report:
+    word, detail = records.get("end", ("", ""))
+    outcome, reason = Outcome.FAILED, None
+    if word == "tampering":
+        detail, reason = f"tampering: {detail}", FailureReason.TAMPERING
+    elif word != "passed" and done.out_of_memory:
+        detail = f"used more than {limits.memory_mb} MB of memory"
+    elif word:
+        outcome = Outcome(word)
+    elif done.timed_out:
+        outcome, detail = Outcome.TIMEOUT, f"did not end within {limits.wall_s:g} s on the clock"
+    else:
+        detail = "ended the test runner it ran under"
+    in_order = reason is None and (bool(word) or done.timed_out)
+    return Report(outcome, detail, reason, records, in_order, done.wall_s)
+
+
+def _records(report: bytes, secret: str) -> dict[str, tuple[str, str]]:
+    """Label -> outcome and detail of each record that carries the secret."""
+    parts, found = _unpacked(report), {}
+    for key, label, word, detail in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False):
+        if hmac.compare_digest(key, secret.encode()):
+            found[label.decode()] = (word.decode(), detail.decode("utf-8", "replace"))
+    return found
+
+
+def with_source_lines(detail: str, source: str) -> str:
+    """A traceback with the tests' own lines, which the judged program does not have at hand."""
+    lines = source.splitlines()
+
+    def add(match: re.Match[str]) -> str:
+        n = int(match[2])
+        return f"{match[0]}\n{match[1]}  {lines[n - 1].strip()}" if 0 < n <= len(lines) else match[0]
+
+    return _TESTS_LINE.sub(add, detail)
+
+
+def harmless(text: str, longest: int = LONGEST_DETAIL) -> str:
+    """Bounded text without control characters, with memory addresses made equal and tracebacks without the place where Python's
+    libraries lie, so that equal failures read equal on every machine, and tell a model nothing of this one.
+
+    Args:
+        longest: characters that are kept: the last ones, and the first ones too where there is more room than LONGEST_DETAIL.
+    """
+    plain = _LIBRARY.sub("", _ADDRESS.sub("0x...", text)).translate(_HARMLESS).encode("utf-8", "backslashreplace").decode()
+    plain = plain.strip("\n")
+    if len(plain) <= longest:
+        return plain
+    head = "" if longest <= LONGEST_DETAIL else _whole_lines(plain[: longest // 4][::-1])[::-1] + "\n"
+    return f"{head}...\n{_whole_lines(plain[len(head) + 4 - longest :])}"
+
+
+def _whole_lines(text: str) -> str:
+    """The text without the torn line it begins with, where that is short."""
+    return text.partition("\n")[2] if "\n" in text[:200] else text
+
+
+def _fields(*texts: str | bytes) -> bytes:
+    encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
+    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
+
+
+def _unpacked(data: bytes) -> list[bytes]:
+    fields: list[bytes] = []
+    while len(data) >= 8:
+        size = int.from_bytes(data[:8], "big")
+        fields.append(data[8 : 8 + size])
+        data = data[8 + size :]
+    return fields

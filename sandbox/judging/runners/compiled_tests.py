@@ -1,0 +1,110 @@
+"""Java and JavaScript programs: one verdict each, passed where the program came to its own end with exit status 0.
+
+A trusted main inside the sandbox runs the program and says under the run's secret that it ended: an early exit passes nothing.
+"""
+
+import hmac
+import secrets
+
+from sandbox.host.python_environment import HARNESS
+from sandbox.interface import Completed, Sandbox
+from sandbox.judging.judged_run import CaseVerdict, harmless
+from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits, RuntimeLimits
+from schemas.verdict import FailureReason, Outcome
+
+NODE_FOLDERS = "/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
+"""Where Debian and npm put modules for all."""
+_READY = b"ready\n"
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+_OPENED = ("--add-opens", "java.base/java.io=ALL-UNNAMED")
+"""Lets the trusted main write to the report's descriptor."""
+_COMPILER_S, _COMPILER_WALL_S = 30.0, 120.0
+_LEAST_PROCESSES = 64
+_JAVA = "install default-jdk-headless (`apt-get install default-jdk-headless`), or leave the Java sets out"
+_NODE = "install nodejs and lodash (`apt-get install nodejs node-lodash`), or leave the JavaScript sets out"
+
+
+def runtime_limits(limits: Limits) -> RuntimeLimits:
+    """The same bounds with room for a runtime's threads and its reserved address space."""
+    given = {name: getattr(limits, name) for name in Limits.model_fields}
+    given["processes"] = max(limits.processes, _LEAST_PROCESSES)  # a JVM's and V8's own threads count as processes
+    return RuntimeLimits(**given)
+
+
+def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+    """Compile with `javac`, then run `Main`. One verdict, named `Main`; a program that does not compile has failed.
+
+    Raises:
+        SandboxUnavailable: there is no JDK in the sandbox, or no sandbox.
+    """
+    bounds = runtime_limits(limits)
+    heap = f"-Xmx{max(64, limits.memory_mb * 3 // 4)}m"
+    source = (program.prompt + program.completion + program.test).encode("utf-8", "surrogatepass")
+    files = {"Main.java": source, "ParleyMain.java": (HARNESS / "ParleyMain.java").read_bytes()}
+    compiler = ("javac", f"-J{heap}", *(f"-J{option}" for option in _JVM), "-nowarn", "-d", ".", *files)
+    secret = secrets.token_hex(16)
+    with sandbox.session(bounds, keep_files=True) as session:
+        compiling = bounds.model_copy(update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S})
+        compiled = session.run(compiler, files=files, limits=compiling)
+        _require(compiled, "javac", _JAVA)
+        if compiled.exit_code != 0:
+            return (_verdict("Main", *_ended(compiled, compiling), compiled),)
+        done = session.run(("java", heap, *_JVM, *_OPENED, "-cp", ".", "ParleyMain"), stdin=f"{secret}\n".encode())
+    return (_judged("Main", done, secret, limits, "java", _JAVA),)
+
+
+def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+    """Run with `node`. One verdict, named `program.js`.
+
+    Raises:
+        SandboxUnavailable: there is no node in the sandbox, or no sandbox.
+    """
+    secret = secrets.token_hex(16)
+    source = (program.prompt + program.completion + program.test).encode("utf-8", "surrogatepass")
+    heap = f"--max-old-space-size={max(64, limits.memory_mb * 3 // 4)}"
+    command = ("/usr/bin/env", f"NODE_PATH={NODE_FOLDERS}", "node", heap, "{harness}/run_javascript.js")
+    with sandbox.session(runtime_limits(limits)) as session:
+        done = session.run(command, stdin=f"{secret}\n".encode() + source)
+    return (_judged("program.js", done, secret, limits, "node", _NODE),)
+
+
+def _require(done: Completed, tool: str, remedy: str) -> None:
+    if done.exit_code in (126, 127):
+        raise SandboxUnavailable(f"{tool} is not there inside the sandbox: {remedy}")
+
+
+def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> CaseVerdict:
+    if not done.report.startswith(_READY):
+        _require(done, tool, remedy)
+        raise SandboxUnavailable(
+            f"{tool} did not start the program in the sandbox (exit {done.exit_code}, signal {done.signal}): "
+            f"{harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; {remedy}"
+        )
+    said = [line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()]
+    words = [line[len(secret) + 1 :] for line in said if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())]
+    accused = [word for word in words if word.startswith("tampering ")]
+    if accused:
+        reason = FailureReason.TAMPERING
+        return _verdict(name, Outcome.FAILED, f"tampering: {accused[0].removeprefix('tampering ')}", done, reason)
+    if done.exit_code == 0 and "ended" in words and len(words) == len(said):
+        return _verdict(name, Outcome.PASSED, "", done)
+    return _verdict(name, *_ended(done, limits), done)
+
+
+def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:
+    """Outcome and detail of a program that has not passed."""
+    if done.out_of_memory:
+        return Outcome.FAILED, f"used more than {limits.memory_mb} MB of memory"
+    if done.timed_out:
+        return Outcome.TIMEOUT, f"did not end within {limits.cpu_s:g} s of CPU time and {limits.wall_s:g} s on the clock"
+    said = done.stderr.decode("utf-8", "replace").strip()
+    if done.exit_code == 0:
+        return Outcome.FAILED, "ended with exit status 0 before its tests were through"
+    ending = f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
+    return Outcome.FAILED, f"{said}\nended with {ending}".strip()
+
+
+def _verdict(name: str, outcome: Outcome, detail: str, done: Completed, reason: FailureReason | None = None) -> CaseVerdict:
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(detail), reason=reason, duration_s=done.wall_s)

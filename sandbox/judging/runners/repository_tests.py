@@ -1,0 +1,66 @@
+"""pytest node ids in a working folder, one verdict each; a node that pytest does not name has failed.
+
+pytest runs in one process with the candidate's code. Its own modules are checked against patches, what the candidate's code looks
+into is noticed as everywhere, and files by which a candidate could steer pytest are refused before anything runs.
+"""
+
+from pathlib import PurePosixPath
+
+from sandbox.interface import Sandbox
+from sandbox.judging.judged_run import CaseVerdict, Report, harmless, run_job
+from sandbox.judging.runners.programs import RepositoryProgram
+from schemas.run import Limits
+from schemas.verdict import FailureReason, Outcome
+
+_STEERING = ("conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py", "pytest.py", "_pytest.py")
+_PASSED = ("PASSED", "XFAIL")
+
+
+def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+    """Run the nodes' files with pytest, plugins of the environment left out.
+
+    Returns:
+        One for each node id, with pytest's word as `status`: PASSED and XFAIL pass; all else fails,
+        absence too.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run pytest.
+        ValueError: there is no node id, or a file name leaves the folder.
+    """
+    if not program.node_ids:
+        raise ValueError("a repository without node ids has no verdict: give at least one")
+    refused = steering_file(program)
+    if refused is not None:
+        detail = f"tampering: the candidate wrote {refused}, which decides what pytest does"
+        return tuple(_failed(name, detail, FailureReason.TAMPERING) for name in program.node_ids)
+    tests = sorted({node.partition("::")[0] for node in program.node_ids})
+    texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments}
+    job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
+    ran = run_job(sandbox, job, (), limits, dict(program.files))
+    return tuple(_of_node(name, ran) for name in program.node_ids)
+
+
+def steering_file(program: RepositoryProgram) -> str | None:
+    """The first of the candidate's files that could decide what pytest does: settings, start-up files, the tests themselves."""
+    tests = {node.partition("::")[0] for node in program.node_ids}
+    for name in program.by_candidate:
+        plain = PurePosixPath(name)
+        if plain.name in _STEERING or plain.suffix == ".pth" or str(plain) in tests:
+            return name
+    return None
+
+
+def _of_node(name: str, ran: Report) -> CaseVerdict:
+    if ran.reason is not None:
+        return _failed(name, ran.detail, ran.reason)
+    status, detail = ran.records.get(f"node {name}", ("", ""))
+    is_sound = ran.outcome is Outcome.PASSED
+    if is_sound and status in _PASSED:
+        return CaseVerdict(name=name, outcome=Outcome.PASSED, status=status, duration_s=ran.duration_s)
+    outcome = Outcome.FAILED if is_sound or status else ran.outcome
+    said = detail or ran.detail or (f"pytest says {status}" if status else "pytest did not run it")
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said), status=status, duration_s=ran.duration_s)
+
+
+def _failed(name: str, detail: str, reason: FailureReason) -> CaseVerdict:
+    return CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail, reason=reason)

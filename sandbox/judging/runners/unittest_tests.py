@@ -1,0 +1,148 @@
+"""unittest classes, one verdict for each test method (BigCodeBench)."""
+
+import ast
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandbox.interface import Sandbox
+from sandbox.judging.judged_run import LONGEST_DETAIL, CaseVerdict, Unit, judge_units
+from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import UnittestProgram
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+SHOWN_FIRST = 3
+"""Test methods, from the top of the text, that run before all others. Partial coverage shows their failures: code that had met
+later tests by then could tell their arguments there."""
+_MODULE = "<module>"
+
+
+def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+    """Run the chosen test methods: the text's first three, then the others, each time class by class in unittest's own order.
+
+    Which methods there are is read from the text of the tests, so that none can go missing.
+
+    Returns:
+        One for each method, named `Class.method`, as they stand in the text. An error of the module fails them all.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+        ValueError: the text does not parse, or has no test method.
+    """
+    wanted = chosen_cases(program)
+    if not wanted:
+        return ()
+    judged = judge_unittest(sandbox, program, limits)
+    if program.coverage != "upstream_first_three_methods":
+        return judged.cases
+    return tuple(_as_upstream(verdict, judged.module) for verdict in judged.cases)
+
+
+@dataclass(frozen=True)
+class JudgedCases:
+    """Verdicts of the chosen methods, as they stand in the text; of the tests' module; and why the code does not compile."""
+
+    module: CaseVerdict
+    cases: tuple[CaseVerdict, ...]
+    compile_error: str | None
+
+
+def judge_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> JudgedCases:
+    """Run the chosen test methods, of which there is one at least.
+
+    Args:
+        longest: characters of a verdict's detail.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+        ValueError: the text does not parse, or has no test method.
+    """
+    wanted = chosen_cases(program)
+    units = (Unit(_MODULE, "module", program.test + "\n", program.test), *_units(wanted, program.test))
+    judged = judge_units(sandbox, program.code, units, limits, main="__test__", kind="unittest", longest=longest)
+    module, *cases = judged.cases
+    found = {case.name: case for case in cases}
+    if module.outcome is not Outcome.PASSED and found[units[1].name].reason is None:
+        found = {name: module.model_copy(update={"name": name}) for name in found}
+    return JudgedCases(module, tuple(found[name] for name in wanted), judged.compile_error)
+
+
+def chosen_cases(program: UnittestProgram) -> tuple[str, ...]:
+    """Names of the test methods that the program's coverage asks for, as they stand in the text.
+
+    Raises:
+        ValueError: the text does not parse, or has no test method.
+    """
+    classes = case_classes(program.test)
+    every = tuple(f"{name}.{method}" for name, methods in classes.items() for method in methods if method.startswith("test"))
+    if not every:
+        raise ValueError("the tests have no class of unittest.TestCase with a test method: nothing could be judged")
+    if program.coverage == "full":
+        return every
+    if program.coverage == "first_tests":
+        return every[: program.k]
+    first = [f"{name}.{method}" for name, methods in classes.items() for method in methods][:3]
+    return tuple(title for title in first if title in every)
+
+
+@functools.lru_cache(maxsize=512)
+def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
+    """Class -> its methods in order, inherited ones last, for each class that is a TestCase by name or by its bases.
+
+    Raises:
+        ValueError: the text does not parse.
+    """
+    try:
+        tree = parse(text)
+    except (SyntaxError, RecursionError) as error:
+        raise ValueError(f"the tests are not Python: {error}") from error
+    found: dict[str, tuple[str, ...]] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        if any(base.endswith("TestCase") or base in found for base in bases):
+            own = [item.name for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+            inherited = [method for base in bases for method in found.get(base, ())]
+            found[node.name] = tuple(dict.fromkeys([*own, *inherited]))
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def expected_failures(text: str) -> frozenset[str]:
+    """`Class.method` of each test method that its own text marks so: nothing else may say it."""
+    marked: dict[str, frozenset[str]] = {}
+    every = case_classes(text)
+    for node in parse(text).body:
+        if isinstance(node, ast.ClassDef) and node.name in every:
+            functions = [item for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            inherited = frozenset[str]().union(*(marked.get(base, frozenset()) for base in bases))
+            own = {item.name for item in functions if _is_marked(item)}
+            found = own | (inherited - {item.name for item in functions})
+            marked[node.name] = frozenset(every[node.name]) if _is_marked(node) else frozenset(found)
+    return frozenset(f"{name}.{method}" for name, methods in marked.items() for method in methods)
+
+
+def _is_marked(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(mark).rpartition(".")[2] == "expectedFailure" for mark in node.decorator_list)
+
+
+def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
+    """In the order in which they run, marked where a class or the module is to be torn down, or a failure is expected."""
+    ordered = [*sorted(wanted[:SHOWN_FIRST]), *sorted(wanted[SHOWN_FIRST:])]
+    last_of_class = {title.partition(".")[0]: title for title in ordered}
+    marks = {title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else [] for title in ordered}
+    marks[ordered[-1]].append("last of module")
+    for title in expected_failures(source).intersection(marks):
+        marks[title].append("expected to fail")
+    return [Unit(title, "case", "\n".join((title, *marks[title])), source) for title in ordered]
+
+
+def _as_upstream(verdict: CaseVerdict, module: CaseVerdict) -> CaseVerdict:
+    """Module-level errors and timeouts count as passed in upstream's partial coverage; tampering does not."""
+    shown_as_passed = module.outcome is not Outcome.PASSED or verdict.outcome is Outcome.TIMEOUT
+    if verdict.reason is not None or not shown_as_passed:
+        return verdict
+    return verdict.model_copy(update={"outcome": Outcome.PASSED, "detail": ""})

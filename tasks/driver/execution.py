@@ -1,0 +1,74 @@
+"""A run's programs in shards, and which of them earlier runs have paid for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+import pyarrow.compute as pc
+
+from schemas.content_id import content_id
+from schemas.episode import Episode
+from schemas.errors import SchemaMismatch
+from schemas.verdict import Outcome
+from tasks.driver.fan_out import even_shards
+from tasks.planning.plan import RunPlan
+from tasks.worker.execute_shard import test_runs, verdict_id_of, with_known
+from tasks.worker.jobs import ExecuteItem, ExecuteShard, KnownVerdict, RunContext
+
+_LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
+_FEWEST_EPISODES, _ROUNDS = 4, 16
+"""To a shard: some 100 programs at most, so that progress shows and a kill costs little, and not one alone."""
+
+
+def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
+    """Ids of the run's episodes, those of a shard together: the same whenever, and in whatever order, they were finished."""
+    options = plan.spec.options
+    rounds = max((plan.benchmark.rounds(plan.spec.setting, options, dialog) for dialog in plan.dataset), default=1)
+    return even_shards((w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds)))
+
+
+def execute_shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episode]) -> list[ExecuteShard]:
+    """Shards of all episodes that there are."""
+    by_id = {episode.episode_id: episode for episode in episodes}
+    groups = ([by_id[name] for name in group if name in by_id] for group in episode_groups(plan))
+    return [shard_of(plan, context, group) for group in groups if group]
+
+
+def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
+    """One shard; its name says what it will decide."""
+    items = tuple(item_of(plan, episode) for episode in episodes)
+    return ExecuteShard(context, content_id([(i.episode.episode_id, i.episode.attempt, _ids(context, i)) for i in items]), items)
+
+
+def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
+    """An episode with what its programs are made from."""
+    return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
+
+
+def _ids(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
+    return [(run.turn, run.instruction_id, verdict_id_of(context, run)) for run in test_runs(context, item)]
+
+
+def with_known_verdicts(
+    context: RunContext, known: Mapping[str, KnownVerdict], shards: Sequence[ExecuteShard]
+) -> list[ExecuteShard]:
+    """The shards, each with those known verdicts that it asks for."""
+    if not known:
+        return list(shards)
+    return [
+        with_known(shard, known, {key for i in shard.items for _, _, key in _ids(context, i) if key is not None})
+        for shard in shards
+    ]
+
+
+def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
+    """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
+    columns = ["verdict_id", "outcome", "detail", "duration_s", "reason"]
+    known: dict[str, KnownVerdict] = {}
+    for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
+        with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
+            rows = plan.lake.read_arrow("test_verdicts", [part], columns)
+            rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
+            for row in rows.to_pylist():
+                key = row.pop("verdict_id")
+                known[key] = KnownVerdict(**row)
+    return known

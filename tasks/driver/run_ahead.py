@@ -1,0 +1,153 @@
+"""Programs of finished episodes, run while other episodes are still being played.
+
+Only where processors idle: while dialogues wait for a model they are free for programs; dialogues that keep them busy go first.
+What is decided here is what the stage `execute` would decide, in the same shards under the same names: it finds them done.
+Nothing rests on it: what fails here, or is not reached, that stage does.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import Any
+
+from schemas.episode import Episode
+from schemas.errors import SchemaMismatch
+from tasks.driver.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
+from tasks.driver.fan_out import living_workers
+from tasks.driver.idle_cores import IdleCores
+from tasks.planning.plan import RunPlan
+from tasks.worker.execute_shard import execute_shard
+from tasks.worker.jobs import ConverseResult, KnownVerdict, RunContext
+
+_LOOK_EVERY_S = 0.5
+_SPARE, _SCARCE = 0.6, 0.2
+"""Idle share of the processors: above the first, one more shard may be under way than before; below the second, one less. Where
+half of them idle (dialogues at 200 ms a turn, two processors), programs would cost the dialogues a tenth of their pace."""
+
+
+class RunAhead:
+    """Takes in what was played and has its programs run, from a thread of its own.
+
+    Args:
+        context: of the try of `converse` that is under way.
+        client: a Dask client. These shards go before those that wait to be played.
+        owed: ids of the episodes that the try plays. Shards with others among them are left to the stage `execute`.
+    """
+
+    def __init__(self, plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> None:
+        self._plan, self._context, self._client = plan, context, client
+        self.most = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
+        self._allowed = 0
+        played_now = set(owed)
+        self._missing = {group: len(group) for group in episode_groups(plan) if played_now.issuperset(group)}
+        self._group_of = {episode_id: group for group in self._missing for episode_id in group}
+        self._part_of: dict[str, str] = {}
+        self._ready: list[tuple[str, ...]] = []
+        self._read: dict[str, Episode] = {}
+        self._under_way: list[Any] = []
+        self._lock, self._wake, self._over = threading.Lock(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="parley-run-ahead", daemon=True)
+        self.n_run = 0
+        """Programs that were run."""
+
+    def take(self, result: ConverseResult) -> None:
+        """A shard was played."""
+        with self._lock:
+            for episode_id in result.finished:
+                group = self._group_of.get(episode_id)
+                if group is not None:
+                    self._part_of[episode_id] = result.part
+                    self._missing[group] -= 1
+                    if not self._missing[group]:
+                        self._ready.append(group)
+        self._wake.set()
+
+    def start(self) -> None:
+        """From now on begin shards."""
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Begin no more, and wait for those under way."""
+        self._end()
+        self._under_way = [future for future in self._under_way if not self._is_over(future, wait=True)]
+
+    def abandon(self) -> None:
+        """Begin no more, and give up those under way."""
+        self._end()
+        if self._under_way:
+            with suppress(Exception):  # the cluster may be what failed: that is told, and not this
+                self._client.cancel(self._under_way, force=True)
+
+    def _end(self) -> None:
+        self._over.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        idle, looked_at = IdleCores(), time.monotonic()
+        while not self._over.is_set():
+            self._wake.wait(_LOOK_EVERY_S)
+            self._wake.clear()
+            if time.monotonic() - looked_at >= _LOOK_EVERY_S:
+                self._allowed, looked_at = self._adjusted(idle.since_last()), time.monotonic()
+            try:
+                self._begin_what_may_be()
+            except (OSError, SchemaMismatch):
+                return  # the stage `execute` meets it again, and says so
+
+    def _adjusted(self, idle: float) -> int:
+        """How many shards may be under way, with that share of the processors idle."""
+        step = 1 if idle > _SPARE else -1 if idle < _SCARCE else 0
+        return min(max(self._allowed + step, 0), self.most)
+
+    def _begin_what_may_be(self) -> None:
+        self._under_way = [future for future in self._under_way if not self._is_over(future)]
+        while len(self._under_way) < self._allowed and not self._over.is_set():
+            with self._lock:
+                if not self._ready:
+                    return
+                group = self._ready.pop(0)
+            shard = shard_of(self._plan, self._context, map(self._episode, group))
+            (shard,) = with_known_verdicts(self._context, self._known, [shard])
+            future = self._client.submit(execute_shard, shard, pure=False, retries=0, priority=1)
+            future.add_done_callback(lambda _: self._wake.set())
+            self._under_way.append(future)
+
+    def _is_over(self, future: Any, *, wait: bool = False) -> bool:
+        if not wait and not future.done():
+            return False
+        try:
+            result = future.result()
+        except Exception:  # noqa: BLE001 - whatever it was: the stage `execute` does it again, and says what happens then
+            return True
+        self.n_run += result.n_run
+        if result.n_infra:
+            self._over.set()  # the sandbox fails; its retries are that stage's
+        return True
+
+    def _episode(self, episode_id: str) -> Episode:
+        """As its part has it, which is read once for all episodes in it."""
+        if episode_id not in self._read:
+            part = self._plan.lake.folder("episodes", **self._plan.keys) / f"part-{self._part_of[episode_id]}.parquet"
+            for episode in self._plan.lake.read_part("episodes", Episode, part):
+                self._read[episode.episode_id] = episode
+        return self._read.pop(episode_id)
+
+    @cached_property
+    def _known(self) -> Mapping[str, KnownVerdict]:
+        return known_verdicts(self._plan)
+
+
+@contextmanager
+def running_ahead(plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> Iterator[RunAhead]:
+    """Programs run ahead for the time of the block; at its end those that were begun are done."""
+    ahead = RunAhead(plan, context, client, owed)
+    ahead.start()
+    try:
+        yield ahead
+    except BaseException:
+        ahead.abandon()
+        raise
+    ahead.finish()

@@ -1,0 +1,180 @@
+"""A shard of episodes, played in a worker process."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from schemas.content_id import content_id
+from schemas.dialog import Role
+from schemas.episode import Episode, Step, StopReason
+from schemas.errors import DiskFull
+from schemas.run import RunSpec
+from tasks.benchmarks import registry
+from tasks.benchmarks.contract import Cast, CastRequest, ProgramRunner
+from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.transcript import Transcript
+from tasks.language.chat_model import ChatModel
+from tasks.storage.clock import utc_now
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+from tasks.storage.tries import ShardHold, take_shard
+from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.worker.paid_answers import PaidAnswers, RememberingModel
+from tasks.worker.process import Worker, this_worker
+from tasks.worker.program_runner import EpisodePrograms
+
+STAGE = "converse"
+
+
+def converse_shard(shard: ConverseShard) -> ConverseResult:
+    """Play a shard's episodes at once and write them as one Parquet part.
+
+    Raises:
+        ShardTaken: it was begun before, by a worker that died; Dask gave it to this one, which does not know what was said since.
+            Or it was given to another one meanwhile.
+        OSError: journal or part could not be written; finished turns stay in the journal.
+        Exception: a fault of Parley's own code, with all other episodes of the shard written first.
+    """
+    worker = this_worker()
+    worker.start_reporting()
+    folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
+    hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
+    played = worker.run(_play_all(worker, shard, hold))
+    hold.check()
+    result = _write(shard, [one for one in played if isinstance(one, _Played)])
+    for outcome in played:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return result
+
+
+async def _play_all(worker: Worker, shard: ConverseShard, hold: ShardHold) -> "list[_Played | BaseException]":
+    context = shard.context
+    gate = worker.gate(context)
+
+    async def play(job: EpisodeJob) -> _Played:
+        async with gate:
+            return await _play(worker, context, job, hold)
+
+    return await asyncio.gather(*(play(job) for job in shard.episodes), return_exceptions=True)
+
+
+async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
+    run_id = context.run_id
+    worker.learn(context, job.problem)
+    journal = worker.journal(context)
+    hold.check()
+    worker.check_not_stopped(run_id)
+    if job.steps:
+        journal.append(job.episode_id, job.attempt, job.steps)
+
+    def journaled(write: Callable[[], None]) -> None:
+        hold.check()
+        worker.check_not_stopped(run_id)
+        try:
+            write()
+        except (DiskFull, OSError) as fault:
+            worker.stop(run_id, fault)
+            raise
+
+    free: list[Step] = []
+    paid = PaidAnswers(
+        job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers))
+    )
+
+    def keep(step: Step) -> None:
+        free.append(step)
+        if step.n_calls == 0 and step.role is not Role.ASSISTANT:
+            return  # no request was paid for it: it is written with what answers it
+        journaled(lambda: journal.append(job.episode_id, job.attempt, free))
+        free.clear()
+        paid.forget()
+        answered = step.role is Role.ASSISTANT
+        worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
+
+    started = utc_now()
+    opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
+    programs = EpisodePrograms(worker.programs(context), paid.keep)
+    ending = await converse(opening, _cast(worker, context, job, programs, paid), keep)
+    is_fault = ending.stop_reason is StopReason.INFRA
+    worker.count(run_id, STAGE, episodes=int(not is_fault), faults=int(is_fault))
+    return _Played(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
+
+
+def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
+    spec = context.spec
+    simulator: ChatModel | None = None
+    if spec.simulator is not None and context.simulator is not None:
+        simulator = RememberingModel(worker.model(context, spec.simulator, context.simulator), paid)
+    request = CastRequest(
+        setting=spec.setting,
+        options=dict(spec.episode_options),
+        problem=job.problem,
+        dialog=job.dialog,
+        subject=RememberingModel(worker.model(context, spec.subject, context.subject), paid),
+        simulator=simulator,
+        sampling=spec.sampling,
+        programs=programs,
+    )
+    return registry.load(spec.benchmark).cast(request)
+
+
+def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Episode:
+    return Episode(
+        episode_id=job.episode_id,
+        run_id=spec.run_id,
+        benchmark=spec.benchmark,
+        model=spec.subject.label,
+        setting=spec.setting,
+        dataset_version=spec.dataset_version,
+        problem_id=job.problem.problem_id,
+        dialog_id=job.dialog.dialog_id,
+        row_digest=job.dialog.row_digest,
+        sample=job.sample,
+        seed=job.seed,
+        attempt=job.attempt,
+        stop_reason=ending.stop_reason,
+        error=ending.error,
+        started_at=started,
+        finished_at=utc_now(),
+        steps=ending.steps,
+    )
+
+
+@dataclass(frozen=True)
+class _Played:
+    job: EpisodeJob
+    ending: Ending
+    episode: Episode
+    n_run: int
+    """Programs that were run for it."""
+
+    @property
+    def n_calls(self) -> int:
+        """Requests that this attempt sent."""
+        return sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :]) + self.ending.failed_calls
+
+
+def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
+    spec = shard.context.spec
+    name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
+    if played:
+        lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
+        keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": spec.run_id}
+        lake.write_part("episodes", [p.episode for p in played], name, **keys)
+    faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
+    return ConverseResult(
+        part=name,
+        n_episodes=len(played),
+        n_infra=len(faults),
+        model_calls=sum(p.n_calls for p in played),
+        n_run=sum(p.n_run for p in played),
+        finished=tuple(p.job.episode_id for p in played if p.ending.stop_reason is not StopReason.INFRA),
+        error=faults[0].error if faults else None,
+        permanent=bool(faults) and all(fault.permanent for fault in faults),
+    )
+
+
+def _name(shard: ConverseShard, episodes: Iterable[tuple[str, int]]) -> str:
+    """Of mark and part. Two tries never share one: what one of them wrote, the other does not replace."""
+    return content_id([shard.context.invocation, list(episodes)])

@@ -1,0 +1,135 @@
+"""Programs that a dialogue wants run while it goes on, in a worker process: on threads, beside its event loop."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sandbox import registry as sandboxes
+from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import run_program
+from schemas.problem import SuiteKind
+from schemas.run import RunSpec, verdict_id
+from schemas.verdict import Outcome, ProgramReport
+from tasks.benchmarks import registry
+from tasks.worker.jobs import RunContext
+
+
+class ReportCache:
+    """Reports of programs that this process has run; the least used go first. No timeouts: they tell of the machine, too.
+
+    Args:
+        characters: of text in all reports together, about what they take in memory.
+    """
+
+    def __init__(self, characters: int = 32_000_000) -> None:
+        self._room = characters
+        self._kept: OrderedDict[str, ProgramReport] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, verdict_id: str) -> ProgramReport | None:
+        with self._lock:
+            if verdict_id in self._kept:
+                self._kept.move_to_end(verdict_id)
+            return self._kept.get(verdict_id)
+
+    def keep(self, report: ProgramReport) -> None:
+        if report.outcome not in (Outcome.PASSED, Outcome.FAILED):
+            return
+        with self._lock:
+            if report.verdict_id in self._kept:
+                return
+            self._kept[report.verdict_id] = report
+            self._room -= _size(report)
+            while self._room < 0:
+                self._room += _size(self._kept.popitem(last=False)[1])
+
+
+def _size(report: ProgramReport) -> int:
+    texts = (report.detail, report.compile_error, report.module_error, *(case.detail for case in report.cases))
+    return 500 + sum(len(text) for text in texts if text is not None) + 200 * len(report.cases)
+
+
+class RunPrograms:
+    """Runs the programs that a run's dialogues want, in one worker process. Used on the process's loop only.
+
+    Args:
+        slots: bounds the run's programs in this process, whichever stage wants them.
+        cache: of the process.
+        count: is called with 1 for each program that was run, not for those that were known.
+    """
+
+    def __init__(
+        self, context: RunContext, slots: threading.Semaphore, cache: ReportCache, count: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._spec, self._environment = context.spec, context.environment
+        self._sandbox = sandbox_of(context.spec)
+        self._slots, self._cache, self._count = slots, cache, count
+        self._threads = ThreadPoolExecutor(context.programs, thread_name_prefix="parley-program")
+        self._under_way: dict[str, asyncio.Future[ProgramReport]] = {}
+
+    async def find(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> tuple[ProgramReport, bool]:
+        """What the tests decide about the code, and whether it was run for this. What is under way or known is not run again.
+
+        Raises:
+            SandboxUnavailable: the sandbox could not run it.
+            ValueError: the tests hold no test.
+        """
+        key = program_id(self._spec, self._environment, kind, code, tests)
+        known = self._cache.get(key)
+        if known is not None:
+            return known, False
+        is_first = key not in self._under_way
+        if is_first:
+            begun = asyncio.get_running_loop().run_in_executor(self._threads, self._run, key, kind, code, tests)
+            begun.add_done_callback(lambda _: self._under_way.pop(key, None))
+            self._under_way[key] = begun
+        return await asyncio.shield(self._under_way[key]), is_first
+
+    def _run(self, key: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+        with self._slots:
+            found = run_program(self._sandbox, kind, code, tests, self._spec.limits)
+        report = ProgramReport(verdict_id=key, **dict(found))
+        self._cache.keep(report)
+        self._count(1)
+        return report
+
+    def close(self) -> None:
+        """Begin no more programs; those under way come to their end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass
+class EpisodePrograms:
+    """The `ProgramRunner` of one episode; `n_run` counts what was run for it."""
+
+    of_run: RunPrograms
+    before: Callable[[], None] = lambda: None
+    """Is called before each program."""
+    n_run: int = 0
+
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+        """See `RunPrograms.find`."""
+        self.before()
+        report, was_run = await self.of_run.find(kind, code, tests)
+        self.n_run += was_run
+        return report
+
+
+def sandbox_of(spec: RunSpec) -> Sandbox:
+    """The run's sandbox, with what its benchmark's programs import loaded where that can be."""
+    return sandboxes.load_with(spec.sandbox, registry.load(spec.benchmark).preload)
+
+
+def program_id(spec: RunSpec, environment: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> str:
+    """The verdict id of a program of a run: the same within its dialogues and after them."""
+    return verdict_id(
+        code=code,
+        tests=tests,
+        runner_version=spec.runner_version,
+        environment=environment,
+        limits=spec.limits,
+        kind=kind,
+    )

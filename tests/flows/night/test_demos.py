@@ -1,0 +1,62 @@
+"""The configurations that come with Parley: demos on bundled tasks, and the example of a night with all of its comments."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.night.config import demo_requests, read_config
+from flows.night.dry_run import show_dry_run
+from schemas.errors import UnknownName
+from schemas.feedback import FEEDBACK_SETTINGS
+from tasks.benchmarks import registry
+from tasks.planning.plan import find_setting, plan_run
+from tasks.storage.home import Home
+from tests.own_files import ROOT
+
+COMMENTED_FIELD = re.compile(r"^( *)# ( *(?:- )?[a-z_]+: +\S)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [None, *registry.BUILT_IN])
+def test_a_demo_is_a_small_model_between_the_controls_on_bundled_tasks(name: str | None) -> None:
+    requests = demo_requests(name)
+    assert {request.benchmark.name.partition(".")[0] for request in requests} == {name or "codeif"}
+    assert {request.model.spec for request in requests} == {"embedded:smollm2", "control:gold", "control:empty"}
+    assert {request.benchmark.dataset_version for request in requests} == {"sample"}
+    assert {request.simulator.spec for request in requests if request.simulator} <= {"embedded:smollm2"}
+
+
+def test_the_demo_of_feedback_has_all_nine_settings(tmp_path: Path) -> None:
+    requests = demo_requests("convcode")
+    plans = [plan_run(request, Home(tmp_path)) for request in requests]
+    named = {f"live[{feedback.name}]" for feedback in FEEDBACK_SETTINGS}
+    assert {plan.spec.setting for plan in plans} == named
+    assert len(plans) == 27
+    assert sum(len(plan.wanted) for plan in plans) == 27  # it takes minutes on two cores: see the folder's README
+
+
+def test_a_dry_run_of_several_runs_adds_them_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    priced, *_, free = demo_requests("convcode")
+    model = priced.model.model_copy(update={"usd_per_million_input": 1000.0, "usd_per_million_output": 10_000.0})
+    show_dry_run(Home(tmp_path), [priced.model_copy(update={"model": model}), free], json_output=False)
+    said = capsys.readouterr().out
+    assert "In all: 4 calls and 1 of simulators, " in said
+    assert "1 of 2 runs without a price" in said
+
+
+def test_an_unknown_name_is_one_message() -> None:
+    with pytest.raises(UnknownName, match="codeif, convcode"):
+        demo_requests("codeifs")
+
+
+def test_the_example_of_a_night_holds_with_all_its_comments_taken_in(tmp_path: Path) -> None:
+    example = (ROOT / "nightly.yaml").read_text(encoding="utf-8")
+    whole = tmp_path / "nightly.yaml"
+    whole.write_text(COMMENTED_FIELD.sub(r"\1\2", example), encoding="utf-8")
+    asked = read_config(whole)
+    assert {benchmark.name.partition(".")[0] for benchmark in asked.benchmarks} == set(registry.BUILT_IN)
+    assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 1
+    for wanted in asked.benchmarks:
+        benchmark, setting = find_setting(wanted.name)
+        benchmark.split_options(setting, wanted.options)
+        assert asked.simulator or not benchmark.setting(setting).needs_simulator

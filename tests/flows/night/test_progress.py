@@ -1,0 +1,41 @@
+"""Progress as lines: what happened is shown, even if nothing happens after it for long."""
+
+import time
+
+import pytest
+
+from flows.night.progress import LineBoard
+
+FEW = {"stage": "converse", "episodes": 11, "faults": 0, "turns": 24, "output_tokens": 0, "programs": 1}
+NOTHING = {**FEW, "episodes": 0, "turns": 0, "programs": 0}
+
+
+def wait_for(capsys: pytest.CaptureFixture[str], part: str) -> str:
+    """What was written until this is, or for half a minute."""
+    said, deadline = "", time.monotonic() + 30
+    while part not in said and time.monotonic() < deadline:
+        said += capsys.readouterr().err
+        time.sleep(0.01)
+    return said
+
+
+def test_what_happened_soon_after_a_line_is_shown_before_anything_else_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    board = LineBoard(every_s=0.2)
+    with board.live():
+        board.stage("live[f_c]", "converse", total=12)
+        board.report(FEW)
+        said = wait_for(capsys, "11/12")
+    assert [line.rpartition(" · ")[0] for line in said.splitlines()] == [
+        "live[f_c]  converse · 0/12 episodes",
+        "live[f_c]  converse · 11/12 episodes · 24 turns · 1 programs",
+    ]
+
+
+def test_a_stage_in_which_nothing_happens_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    board = LineBoard(every_s=0.02)
+    with board.live():
+        board.stage("live[f_c]", "converse", total=12)
+        time.sleep(0.1)
+        board.report(NOTHING)
+        time.sleep(0.1)
+    assert len(capsys.readouterr().err.splitlines()) == 1

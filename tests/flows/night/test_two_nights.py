@@ -1,0 +1,45 @@
+"""Two nights at once on one home: of different runs both end well, of one run the second is refused before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.model_server import ModelServer, model_server
+from tests.flows.night.test_resume import N_TURNS, wait_until
+from tests.flows.parley_command import SAMPLE, ask, parley, started
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+
+
+def arguments(server: ModelServer, model: str) -> tuple[str, ...]:
+    return (*SAMPLE, "--model", f"openai:{model}@{server.base_url}", "--revision", "1", "--concurrency", "4", "--json")
+
+
+def test_two_nights_at_once_are_both_whole_and_a_third_of_the_same_run_is_refused(served_home: Path) -> None:
+    with (
+        model_server(holds_after=1, models=("mock-1",)) as one,
+        model_server(holds_after=1, models=("mock-2",)) as other,
+    ):
+        with (
+            started(served_home, *arguments(one, "mock-1")) as first,
+            started(served_home, *arguments(other, "mock-2")) as second,
+        ):
+            wait_until(lambda: min(one.answered, other.answered) >= 1, 180, "the first answer of both nights")
+            third = parley(served_home, *arguments(one, "mock-1"))
+            one.holds_after = other.holds_after = None
+            said = [night.communicate(timeout=180) for night in (first, second)]
+        assert [first.returncode, second.returncode] == [0, 0], said
+        assert third.code == 2
+        assert "is being worked on by another process" in third.err
+        assert (sum(one.prompts.values()), sum(other.prompts.values())) == (N_TURNS, N_TURNS), "each answer was asked for once"
+    assert ask(
+        served_home,
+        "select model, count(distinct night_id) nights, count(distinct run_id) runs, count(*) metrics from leaderboard"
+        " group by model order by model",
+    ) == [{"model": f"openai:mock-{n}", "nights": 1, "runs": 1, "metrics": 4} for n in (1, 2)]
+    assert ask(
+        served_home,
+        "select (select count(*) from nights) nights, (select count(*) from turns where role = 'assistant') turns,"
+        " (select count(distinct run_id) from codeif_turns) shown",
+    ) == [{"nights": 2, "turns": 2 * N_TURNS, "shown": 2}]
+    assert sorted(path.name for path in served_home.glob("warehouse*")) == ["warehouse.duckdb"]

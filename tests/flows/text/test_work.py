@@ -1,0 +1,48 @@
+"""What is said of why a run works again: also where two long texts differ far from their beginnings."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.text.why import explain
+from flows.text.work import difference_text, work_lines, work_markdown
+from schemas.work import Difference, RunWork
+from tasks.storage.home import Home
+from tests.tasks.planning.test_why_rerun import record, with_
+from tests.warehouse.small_run import write_part
+
+BEFORE = "zygote in bubblewrap 0.8.0, unittest.mock (no version), " + ", ".join(f"package-{n} 1.0" for n in range(60))
+AFTER = BEFORE.replace("package-50 1.0", "package-50 2.0")
+DIFFERENCE = Difference(field="environment", before=BEFORE, after=AFTER, reruns="tests")
+
+
+def work(**more: object) -> RunWork:
+    fields = {"run_id": "r", "title": "t", "setting": "s", "model": "m", "status": "finished", "n_episodes": 1, "n_reused": 1}
+    return RunWork.model_validate(fields | {"compared_with": "r", "why": (DIFFERENCE,)} | more)
+
+
+def test_a_difference_is_shown_where_it_is() -> None:
+    said = difference_text(DIFFERENCE)
+    assert "package-50 1.0, " in said.partition(" -> ")[0]
+    assert "package-50 2.0, " in said.partition(" -> ")[2]
+    assert len(said) < 160
+
+
+def test_the_report_and_its_table_show_it_too() -> None:
+    assert any("package-50 2.0" in line for line in work_lines(work()))
+    assert "package-50 2.0" in work_markdown([work()])
+
+
+def test_why_rerun_shows_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older, newer = (
+        record(with_(seed=seed), state=(("environment", environment),), work=work())
+        for seed, environment in enumerate((BEFORE, AFTER))
+    )
+    for run in (older, newer):
+        write_part(tmp_path, "runs", [run], "run", benchmark="b", model="openai:m", run_id=run.run_id)
+    explain(Home(tmp_path), older.run_id, newer.run_id)
+    said = capsys.readouterr().out
+    assert "package-50 1.0" in said
+    assert "package-50 2.0" in said
+    explain(Home(tmp_path), newer.run_id)
+    assert "package-50 2.0" in capsys.readouterr().out

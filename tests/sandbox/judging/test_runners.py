@@ -1,0 +1,279 @@
+"""Each way of stating tests gives one verdict per test."""
+
+import shutil
+
+import pytest
+
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.judging.judged_run import CaseVerdict
+from sandbox.judging.runners.programs import (
+    AssertProgram,
+    CheckProgram,
+    Coverage,
+    JavaProgram,
+    JavaScriptProgram,
+    RepositoryProgram,
+    TestProgram,
+    UnittestProgram,
+)
+from sandbox.judging.runners.run import run_tests
+from sandbox.judging.runners.unittest_tests import chosen_cases
+from schemas.run import Limits
+from schemas.verdict import FailureReason, Outcome
+
+pytestmark = pytest.mark.slow
+
+LIMITS = Limits(cpu_s=10, wall_s=60)
+
+
+def run(sandbox: BubblewrapSandbox, program: TestProgram, limits: Limits = LIMITS) -> tuple[CaseVerdict, ...]:
+    return run_tests(sandbox, program, limits)
+
+
+def outcomes(verdicts: tuple[CaseVerdict, ...]) -> dict[str, str]:
+    return {verdict.name: verdict.outcome.value for verdict in verdicts}
+
+
+def test_each_assertion_is_a_verdict_of_its_own(bubblewrap: BubblewrapSandbox):
+    tests = ("assert f(1) == 1", "assert f(2) == 3", "assert f(3) == 3")
+    found = run(bubblewrap, AssertProgram(code="def f(x): return x", tests=tests))
+    assert [verdict.outcome.value for verdict in found] == ["passed", "failed", "passed"]
+    assert found[1].detail.endswith("assert f(2) == 3\nAssertionError")
+    assert outcomes(run(bubblewrap, AssertProgram(code="def f(x): return x", tests=tests, first=1))) == {"test 1": "passed"}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import os\ndef f(x): return x if x != 2 else os._exit(0)", ["passed", "failed", "failed"]),
+        ("def f(x):\n    while x == 2: pass\n    return x", ["passed", "timeout", "failed"]),
+        ("import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x", ["passed", "timeout", "failed"]),
+        ("import sys\ndef f(x): return x if x != 3 else sys._getframe()", ["failed", "failed", "failed"]),
+        ("import atexit, os\natexit.register(os._exit, 3)\ndef f(x): return x", ["failed", "failed", "failed"]),
+        ("f = lambda x: x; raise ValueError", ["failed", "failed", "failed"]),
+        ("while True: pass", ["timeout", "timeout", "timeout"]),
+    ],
+)
+def test_what_ends_a_program_decides_the_tests_that_it_kept_from_running(
+    bubblewrap: BubblewrapSandbox, code: str, expected: list[str]
+):
+    tests = ("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3")
+    limits = Limits(cpu_s=1, wall_s=5 if "sleep" in code else 30)
+    found = run(bubblewrap, AssertProgram(code=code, tests=tests), limits)
+    assert [verdict.outcome.value for verdict in found] == expected
+
+
+def test_humaneval_s_form_puts_nothing_between_prompt_and_completion(bubblewrap: BubblewrapSandbox):
+    test = "def check(candidate):\n    assert candidate(1) == 2"
+    program = CheckProgram(prompt="def g(x):\n", completion="    return x + 1", test=test, entry_point="g")
+    assert outcomes(run(bubblewrap, program)) == {"check": "passed"}
+    wrong = run(bubblewrap, program.model_copy(update={"completion": "    return x"}))
+    assert wrong[0].detail.endswith("in check\n    assert candidate(1) == 2\nAssertionError")
+
+
+CASES = """
+import unittest
+class TestCases(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): cls.one = 1
+    def setUp(self): self.two = 2
+    def helper(self): return 3
+    def test_b(self): self.assertEqual(f(1), self.one)
+    def test_a(self): self.assertEqual(f(2), self.helper())
+    def test_c(self): self.skipTest('no reason')
+    def test_d(self):
+        with self.assertRaises(ValueError): f('a')
+class More(TestCases):
+    def test_e(self): self.assertEqual(f(self.two), 2)
+if __name__ == '__main__': unittest.main()
+"""
+CODE = "def f(x):\n    if x == 'a': raise ValueError('no')\n    return x"
+
+
+def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
+    found = run(bubblewrap, UnittestProgram(code=CODE, test=CASES))
+    own = {"TestCases.test_b": "passed", "TestCases.test_a": "failed", "TestCases.test_c": "failed", "TestCases.test_d": "passed"}
+    inherited = {name.replace("TestCases", "More"): outcome for name, outcome in own.items()}
+    assert outcomes(found) == {**own, "More.test_e": "passed", **inherited}
+    details = {verdict.name: verdict.detail for verdict in found}
+    assert details["TestCases.test_a"].endswith("AssertionError: 2 != 3")
+    assert "unittest_cases" not in details["TestCases.test_a"]
+    assert details["TestCases.test_c"] == "skipped: no reason"
+
+
+@pytest.mark.parametrize(
+    ("coverage", "expected"),
+    [
+        ("first_tests", ("TestCases.test_b", "TestCases.test_a", "TestCases.test_c")),
+        ("upstream_first_three_methods", ()),  # setUpClass, setUp and a helper
+    ],
+)
+def test_partial_coverage_takes_the_first_three(coverage: Coverage, expected: tuple[str, ...]):
+    assert chosen_cases(UnittestProgram(code="", test=CASES, coverage=coverage)) == expected
+    shorter = CASES.replace("    def setUp(self): self.two = 2\n    def helper(self): return 3\n", "")
+    if not expected:
+        chosen = chosen_cases(UnittestProgram(code="", test=shorter, coverage=coverage))
+        assert chosen == ("TestCases.test_b", "TestCases.test_a")
+
+
+def test_errors_of_the_module_and_timeouts_fail_but_in_upstream_s_reading(bubblewrap: BubblewrapSandbox):
+    test = "import unittest\nclass T(unittest.TestCase):\n    def test_x(self): self.assertEqual(f(), 1)"
+    limits = Limits(cpu_s=1, wall_s=20)
+    for code, honest in (("raise KeyError('k')", "failed"), ("def f():\n    while True: pass", "timeout"), ("def f(:", "failed")):
+        readings = [
+            run(bubblewrap, UnittestProgram(code=code, test=test, coverage=coverage), limits)[0].outcome.value
+            for coverage in ("first_tests", "upstream_first_three_methods")
+        ]
+        assert readings == [honest, "passed"], code
+    wrong = UnittestProgram(code="def f(): return 2", test=test, coverage="upstream_first_three_methods")
+    assert outcomes(run(bubblewrap, wrong)) == {"T.test_x": "failed"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x):\n    T = globals()['TestCases']\n    for n in dir(T):\n"
+        "        if n.startswith('test'): setattr(T, n, lambda s: None)\n    return 1",
+        "import unittest\ndef f(x):\n    unittest.TestCase.assertEqual = lambda *a: None\n    return 0",
+        "import unittest\ndef f(x):\n    unittest.case._Outcome.testPartExecutor = lambda *a: None\n    return 0",
+    ],
+)
+def test_patched_test_classes_are_tampering(bubblewrap: BubblewrapSandbox, code: str):
+    found = run(bubblewrap, UnittestProgram(code=code, test=CASES))
+    assert {verdict.reason for verdict in found} == {FailureReason.TAMPERING}
+
+
+@pytest.mark.parametrize("how", ["raise unittest.SkipTest('x')", "raise unittest.case._ShouldStop", "raise SystemExit(0)"])
+def test_no_exception_of_unittest_s_own_passes(bubblewrap: BubblewrapSandbox, how: str):
+    found = run(bubblewrap, UnittestProgram(code=f"import unittest\ndef f(x): {how}", test=CASES))
+    assert set(outcomes(found).values()) == {"failed"}
+
+
+def test_tests_without_a_test_are_refused():
+    with pytest.raises(ValueError, match="no class"):
+        chosen_cases(UnittestProgram(code="", test="x = 1"))
+
+
+TEST_FILE = b"""
+import pytest
+from pkg.m import f
+def test_a(): assert f(1) == 1
+def test_b(): assert f(1) == 2
+@pytest.mark.skip
+def test_c(): pass
+@pytest.mark.xfail
+def test_d(): assert 0
+@pytest.fixture
+def broken(): raise ValueError
+def test_e(broken): pass
+@pytest.mark.parametrize('x', [1, 2])
+def test_p(x): assert f(x) == x
+"""
+FILES = {"pkg/__init__.py": b"", "pkg/m.py": b"def f(x): return x\n", "tests/test_m.py": TEST_FILE}
+NODES = tuple(f"tests/test_m.py::test_{name}" for name in ("a", "b", "c", "d", "e", "p[1]", "absent"))
+
+
+def repository(nodes: tuple[str, ...], by_candidate: tuple[str, ...] = ("pkg/m.py",), **files: bytes) -> RepositoryProgram:
+    every = {**FILES, **{name.replace("__", "/") + ".py": text for name, text in files.items()}}
+    return RepositoryProgram(files=tuple(every.items()), node_ids=nodes, by_candidate=by_candidate)
+
+
+def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewrap: BubblewrapSandbox):
+    found = run(bubblewrap, repository(NODES))
+    assert [(verdict.status, verdict.outcome.value) for verdict in found] == [
+        ("PASSED", "passed"),
+        ("FAILED", "failed"),
+        ("SKIPPED", "failed"),
+        ("XFAIL", "passed"),
+        ("ERROR", "failed"),
+        ("PASSED", "passed"),
+        ("", "failed"),
+    ]
+    assert "assert 1 == 2" in found[1].detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\ndef f(x): return 2\n",
+        b"import _pytest.reports as r\nr.TestReport.from_item_and_call = classmethod(lambda *a: None)\ndef f(x): return 2\n",
+        b"import sys\ndef f(x): return sys._getframe(1).f_code.co_consts[1]\n",
+    ],
+)
+def test_a_patched_pytest_is_tampering(bubblewrap: BubblewrapSandbox, text: bytes):
+    found = run(bubblewrap, repository(NODES[:2], pkg__m=text))
+    assert {(verdict.outcome, verdict.reason) for verdict in found} == {(Outcome.FAILED, FailureReason.TAMPERING)}
+
+
+@pytest.mark.parametrize("name", ["conftest", "tests__conftest", "sitecustomize", "tests__test_m"])
+def test_a_candidate_s_file_that_steers_pytest_is_tampering(bubblewrap: BubblewrapSandbox, name: str):
+    found = run(bubblewrap, repository(NODES[:1], (name.replace("__", "/") + ".py",), **{name: b"x = 1\n"}))
+    assert [verdict.reason for verdict in found] == [FailureReason.TAMPERING]
+
+
+def test_printing_what_pytest_prints_and_leaving_passes_nothing(bubblewrap: BubblewrapSandbox):
+    text = b"import os\nprint('tests/test_m.py::test_a PASSED')\nos._exit(0)\n"
+    assert set(outcomes(run(bubblewrap, repository(NODES[:2], pkg__m=text))).values()) == {"failed"}
+
+
+def node_missing() -> str | None:
+    return None if shutil.which("node") else "node is not installed (`apt-get install nodejs node-lodash`)"
+
+
+def javascript(body: str, test: str = "\nif (f(1) !== 1) { throw 'no' }") -> JavaScriptProgram:
+    return JavaScriptProgram(prompt="function f(x) {", completion=f"{body} }}", test=test)
+
+
+@pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
+@pytest.mark.parametrize(
+    ("body", "outcome", "reason"),
+    [
+        ("return x", "passed", None),
+        ("return 2", "failed", None),
+        ("process.exit(0)", "failed", None),
+        ("process.emit('beforeExit'); process.exit(0)", "failed", None),
+        ("process.on('uncaughtException', () => process.exit(0)); return 2", "failed", None),
+        ("console.log('ended'); return y", "failed", None),
+        ("while (true) {}", "timeout", None),
+        ("require('inspector')", "failed", FailureReason.TAMPERING),
+        ("JSON.stringify = () => '1'; return x", "failed", FailureReason.TAMPERING),
+    ],
+)
+def test_javascript_passes_by_its_own_end_only(
+    bubblewrap: BubblewrapSandbox, body: str, outcome: str, reason: FailureReason | None
+):
+    (found,) = run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30))
+    assert (found.outcome.value, found.reason) == (outcome, reason)
+
+
+@pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
+def test_javascript_may_use_lodash_and_may_not_patch_it(bubblewrap: BubblewrapSandbox):
+    test = "\nconst _ = require('lodash')\nif (!_.isEqual(f(1), [1])) { throw 'no' }"
+    (found,) = run(bubblewrap, javascript("return [x]", test))
+    if "Cannot find module 'lodash'" in found.detail:
+        pytest.skip("lodash is not installed (`apt-get install node-lodash`, or `npm install -g lodash`)")
+    assert found.outcome is Outcome.PASSED
+    (forged,) = run(bubblewrap, javascript("return 3", "\nrequire('lodash').isEqual = () => true" + test))
+    assert forged.reason is FailureReason.TAMPERING
+
+
+JAVA_TEST = """
+class Main { public static void main(String[] a) throws Exception { if (A.f(1) != 1) throw new Exception("no"); } }"""
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK (`apt-get install default-jdk-headless`)")
+@pytest.mark.parametrize(
+    ("body", "outcome", "detail"),
+    [
+        ("return x;", "passed", ""),
+        ("return 2;", "failed", "java.lang.Exception: no"),
+        ("System.exit(0); return x;", "failed", "before its tests were through"),
+        ("retur x;", "failed", "error:"),
+        ("while (true) {}", "timeout", "CPU time"),
+    ],
+)
+def test_java_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str, detail: str):
+    program = JavaProgram(prompt="class A { static int f(int x) {", completion=f"{body} }} }}", test=JAVA_TEST)
+    (found,) = run(bubblewrap, program, Limits(cpu_s=3, wall_s=60))
+    assert found.outcome.value == outcome
+    assert detail in found.detail

@@ -1,0 +1,144 @@
+"""Forgeries of unittest methods are named; what tests and honest programs do that looks like them is not."""
+
+import pytest
+
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.judged_run import CaseVerdict, used_by
+from sandbox.judging.runners.programs import UnittestProgram
+from sandbox.judging.runners.run import run_tests
+from schemas.run import Limits
+from schemas.verdict import FailureReason, Outcome
+from tests.sandbox.programs import programs
+
+pytestmark = pytest.mark.slow
+
+FORGERIES = programs("forged_methods.txt")
+WAITING = programs("waiting_objects.txt")
+LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=2048)
+
+
+def judged(sandbox: BubblewrapSandbox, code: str, tests: str) -> tuple[CaseVerdict, ...]:
+    return run_tests(sandbox, UnittestProgram(code=code, test=tests), LIMITS)
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_method_is_named_as_tampering(bubblewrap: BubblewrapSandbox, name: str):
+    tests, _, code = FORGERIES[name].partition("# code:\n")
+    found = judged(bubblewrap, code, tests)
+    assert {(case.outcome, case.reason) for case in found} == {(Outcome.FAILED, FailureReason.TAMPERING)}
+
+
+WAITED_FOR = {
+    "equality": "assert f(1) == 4711",
+    "membership": "assert 4711 in f(1)",
+    "difference": "assert abs(f(1) - 4711) < 1e-6",
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_an_object_that_waits_for_the_answer_cannot_know_it(bubblewrap: BubblewrapSandbox, name: str):
+    """It guesses right once in eight times: never twelve times on end."""
+    found = run_function_tests(bubblewrap, WAITING[name], (WAITED_FOR[name],) * 12, LIMITS)
+    assert found.outcome is Outcome.FAILED
+
+
+AWAITED = """
+import unittest
+class T(unittest.IsolatedAsyncioTestCase):
+    async def test_cleaned(self):
+        self.addAsyncCleanup(self.look, 4711, after=1)
+        self.r = f(1)
+    async def test_torn_down(self): self.r = f(1)
+    async def asyncTearDown(self): self.assertEqual(self.r, 4711)
+    async def look(self, wanted, *, after): self.assertEqual((self.r, after), (wanted, 1))
+"""
+SKIPS = """
+import asyncio
+real = asyncio.Runner.run
+def run(self, coro, **k):
+    if coro.__name__ not in ('test_torn_down', 'run_async', 'asyncSetUp', '_set'): return coro.close()
+    if runs.append(coro) or len(runs) % 3 == 1: return coro.close()
+    return real(self, coro, **k)
+runs = []
+asyncio.Runner.run = run
+def f(x): return 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed"), (SKIPS, "failed")]
+)
+def test_what_follows_an_awaited_method_is_awaited(bubblewrap: BubblewrapSandbox, code: str, outcome: str):
+    assert {case.outcome.value for case in judged(bubblewrap, code, AWAITED)} == {outcome}
+
+
+KEEPS_STATE = """
+import unittest, logging, warnings, multiprocessing
+import numpy as np
+from unittest.mock import patch
+def worker(x): return f(x) + 1
+class Counted:
+    n = 0
+    def count(self): Counted.n += 1
+class T(unittest.TestCase):
+    shared = None
+    count = 0
+    @classmethod
+    def setUpClass(cls): cls.shared, cls.maxDiff = f(1), None
+    def test_state(self):
+        Counted().count()
+        T.count += 1
+        T.late = lambda self: 4
+        self.assertEqual((self.shared, Counted.n, T.count, self.late()), (1, 1, 1, 4))
+    def test_rebound(self):
+        global tool
+        tool = lambda: 9
+        self.assertEqual(tool(), 9)
+    def test_left(self):
+        patch('time.time', return_value=5).start()
+        self.assertEqual(now(), 5)
+    def test_infinite(self): self.assertEqual(np.float64('inf'), float('inf'))
+    def test_members(self): self.assertIn(np.int64(3), [1, 2, 3])
+    def test_workers(self):
+        self.assertEqual(spread(worker, [1, 2]), [2, 3])
+        with multiprocessing.Pool(2) as pool: self.assertEqual(pool.map(worker, [1]), [2])
+    def test_logs(self):
+        with self.assertLogs('app'): logs()
+    def test_warns(self):
+        with warnings.catch_warnings(record=True) as seen: warns()
+        self.assertEqual(seen, [])
+def tool(): return 1
+"""
+HONEST = """
+import asyncio, json, logging, multiprocessing, time, warnings
+logging.Logger.success = lambda self, text: self.info(text)
+logging.setLoggerClass(type('Own', (logging.Logger,), {}))
+before = logging.getLogRecordFactory()
+def record(*a, **k): return before(*a, **k)
+logging.setLogRecordFactory(record)
+json.JSONEncoder.default = lambda self, o: str(o)
+def warn(*a, **k): pass
+warnings.warn = warn
+def f(x): return asyncio.run(same(x))
+async def same(x): return x
+def now(): return time.time()
+def spread(w, xs):
+    with multiprocessing.Pool(2) as pool: return pool.map(w, xs)
+def logs():
+    logging.getLogger('app').success('x')
+    try: 1 / 0
+    except ZeroDivisionError: logging.getLogger('app').exception('y', stack_info=True)
+def warns(): warnings.warn('x')
+"""
+
+
+def test_tests_may_keep_state_and_programs_may_use_hooks(bubblewrap: BubblewrapSandbox):
+    found = judged(bubblewrap, HONEST, KEEPS_STATE)
+    assert {case.name: case.detail for case in found if case.outcome is not Outcome.PASSED} == {}
+
+
+def test_modules_below_imported_ones_count_as_used():
+    tests = "import numpy as np, os\nfrom unittest.mock import patch\n"
+    tests += "np.testing.assert_allclose(os.path.join('a'), 1)\npatch.object(os, 'x')"
+    assert used_by(tests) == ("numpy", "numpy.testing", "os", "os.path", "unittest.mock", "unittest.mock.patch")

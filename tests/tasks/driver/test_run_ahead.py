@@ -1,0 +1,200 @@
+"""Programs of finished episodes run while others are being played, where processors idle; nothing else changes."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox import registry as sandboxes
+from sandbox.backends.unisolated import UnisolatedSandbox
+from schemas.errors import SandboxUnavailable
+from schemas.rows import from_arrow
+from schemas.run import Limits
+from schemas.verdict import Outcome, TestVerdict
+from tasks import converse as converse_stage
+from tasks.benchmarks import registry
+from tasks.converse import _shards as converse_shards
+from tasks.converse import context_for, converse, settle
+from tasks.driver import run_ahead
+from tasks.driver.execution import episode_groups
+from tasks.driver.idle_cores import IdleCores
+from tasks.driver.run_ahead import running_ahead
+from tasks.execute import Executed, execute
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.score import verdict_rows
+from tasks.storage.home import Home
+from tasks.storage.owed import read_episodes
+from tasks.storage.tries import shard_try
+from tasks.worker.converse_shard import converse_shard
+from tasks.worker.jobs import ConverseResult, ConverseShard, RunContext
+from tests.faults.nights import local_client
+from tests.tasks.worker.coding_rounds import MODULE, NAME
+
+SAMPLES = 8
+N_GROUPS = 2
+"""Of 2 problems with 2 dialogs each and so many samples: 16 episodes of one round to a shard."""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with local_client() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+    monkeypatch.setattr(run_ahead, "_LOOK_EVERY_S", 0.01)
+
+
+def with_idle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    class Meter:
+        def since_last(self) -> float:
+            return share
+
+    monkeypatch.setattr(run_ahead, "IdleCores", Meter)
+
+
+def plan_of(home: Path, sandbox: str = "none", samples: int = SAMPLES) -> RunPlan:
+    benchmark = BenchmarkRequest(name=f"{NAME}.told", samples=samples)
+    return plan_run(EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox), Home(home))
+
+
+def parts(plan: RunPlan) -> set[str]:
+    return {part.stem for part in plan.lake.parts("test_verdicts", **plan.keys)}
+
+
+def executed(plan: RunPlan, context: RunContext, client: Any) -> tuple[Executed, dict[tuple[str, int], Outcome]]:
+    ids = [w.episode_id for w in plan.members]
+    episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, ids).values())
+    done = execute.fn(plan, context, episodes, client, "execute")
+    return done, {(v.episode_id, v.turn): v.outcome for v in from_arrow(verdict_rows(plan), TestVerdict)}
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_idle(monkeypatch, 1.0)
+    plan = plan_of(home)
+    context = replace(context_for(plan, workers=1, cores=2), in_flight=1)
+    first, second = episode_groups(plan)
+    owed = plan.owed()
+    with (
+        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        running_ahead(plan, context, client, (w.episode_id for w in owed)) as ahead,
+    ):
+        for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in first)):
+            ahead.take(converse_shard(shard))
+        wait_for(lambda: len(parts(plan)) == 1, "no program ran while there was more to play")
+        for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in second)):
+            ahead.take(converse_shard(shard))
+    settle(plan)
+    decided, n_ahead = parts(plan), ahead.n_run
+    done, outcomes = executed(plan, context, client)
+    assert n_ahead >= 1
+    assert done.n_run + n_ahead == N_GROUPS, "equal programs of a shard are run once, and none is run by the next stage again"
+    assert len(decided) in (1, N_GROUPS)
+    assert len(outcomes) == SAMPLES * 4
+    assert set(outcomes.values()) == {Outcome.FAILED}
+
+
+def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(home: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_idle(monkeypatch, 1.0)
+    plan = plan_of(home)
+    _, second = episode_groups(plan)
+
+    def last_of_all(shard: ConverseShard) -> ConverseResult:
+        if shard.episodes[-1].episode_id == second[-1]:
+            wait_for(lambda: parts(plan), "no program ran while there was more to play")
+        return converse_shard(shard)
+
+    monkeypatch.setattr(converse_stage, "converse_shard", last_of_all)
+    context = context_for(plan, workers=1, cores=2)
+    conversed = converse.fn(plan, context, client, "converse")
+    done, outcomes = executed(plan, context, client)
+    assert conversed.n_run >= 1
+    assert conversed.n_run + done.n_run == N_GROUPS
+    assert (len(outcomes), set(outcomes.values())) == (SAMPLES * 4, {Outcome.FAILED})
+
+
+def test_where_no_processor_idles_the_next_stage_does_everything(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_idle(monkeypatch, 0.0)
+    plan = plan_of(home)
+    context = context_for(plan, workers=1, cores=2)
+    assert converse.fn(plan, context, client, "converse").n_run == 0
+    assert not parts(plan)
+    done, outcomes = executed(plan, context, client)
+    assert done.n_run == N_GROUPS
+    assert len(outcomes) == SAMPLES * 4
+
+
+class Broken(UnisolatedSandbox):
+    """A sandbox that cannot run anything."""
+
+    def fingerprint(self) -> str:
+        return "broken"
+
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Any:
+        raise SandboxUnavailable("no sandbox today; install one")
+
+
+def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_says_so(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_idle(monkeypatch, 1.0)
+    monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
+    plan = plan_of(home, "broken", samples=4 * SAMPLES)
+    context = replace(context_for(plan, workers=1, cores=1), in_flight=1)
+    groups, owed = episode_groups(plan), plan.owed()
+    with (
+        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        running_ahead(plan, context, client, (w.episode_id for w in owed)) as ahead,
+    ):
+        for group in groups[:2]:
+            for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in group)):
+                ahead.take(converse_shard(shard))
+            wait_for(lambda: parts(plan), "nothing was tried")
+    assert len(parts(plan)) <= ahead.most
+    assert all(name.endswith("-infra") for name in parts(plan))
+    settle(plan)
+    done, outcomes = executed(plan, context, client)
+    assert "no sandbox today; install one" in (done.error or "")
+    assert set(outcomes.values()) == {Outcome.INFRA}
+
+
+def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
+    home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_idle(monkeypatch, 1.0)
+    plan = plan_of(home)
+    context = context_for(plan, workers=1, cores=2)
+    owed, groups = plan.owed(), episode_groups(plan)
+    with (
+        shard_try(plan.home.tries(plan.run_id), context.invocation),
+        running_ahead(plan, context, client, (w.episode_id for w in owed[1:])) as ahead,
+    ):
+        for shard in converse_shards(plan, context, owed):
+            ahead.take(converse_shard(shard))
+        wait_for(lambda: parts(plan), "no program ran while there was more to play")
+    [part] = plan.lake.parts("test_verdicts", **plan.keys)
+    verdicts = plan.lake.read_part("test_verdicts", TestVerdict, part)
+    assert {verdict.episode_id for verdict in verdicts} == set(groups[1])
+
+
+def test_the_meter_tells_no_more_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = IdleCores()
+    time.sleep(0.5)
+    assert 0.0 <= meter.since_last() <= 1.5  # the kernel counts in ticks

@@ -1,0 +1,229 @@
+"""Programs that run while a dialogue goes on: their reports are kept with the answers, and nothing runs twice."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox import registry as sandboxes
+from sandbox.backends.unisolated import UnisolatedSandbox
+from schemas.dialog import Role
+from schemas.episode import Episode, StopReason
+from schemas.errors import SandboxUnavailable
+from schemas.rows import from_arrow
+from schemas.run import Limits
+from schemas.score import Score
+from schemas.verdict import Outcome, ProgramReport, TestVerdict
+from tasks import converse as converse_stage
+from tasks.benchmarks import registry
+from tasks.converse import Conversed, context_for, converse
+from tasks.driver import run_ahead
+from tasks.execute import Executed, execute
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.score import score, score_requests, verdict_rows
+from tasks.storage.home import Home
+from tasks.storage.owed import read_episodes
+from tasks.worker.program_runner import ReportCache, RunPrograms
+from tests.faults.nights import local_client
+from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
+
+
+@pytest.fixture(autouse=True)
+def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with local_client() as found:
+        yield found
+
+
+def plan_of(home: Path, setting: str = "live", *, samples: int = 1, sandbox: str = "none") -> RunPlan:
+    benchmark = BenchmarkRequest(name=f"{NAME}.{setting}", samples=samples)
+    return plan_run(EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox=sandbox), Home(home))
+
+
+@dataclass(frozen=True)
+class Night:
+    conversed: Conversed
+    executed: Executed
+    episodes: tuple[Episode, ...]
+    verdicts: tuple[TestVerdict, ...]
+    scores: tuple[Score, ...]
+
+    def episode(self, problem: str) -> Episode:
+        return next(e for e in self.episodes if e.problem_id == problem)
+
+
+def play(plan: RunPlan, client: Any) -> Night:
+    context = context_for(plan, workers=1, cores=2)
+    conversed = converse.fn(plan, context, client, "converse")
+    episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, [w.episode_id for w in plan.members]).values())
+    executed = execute.fn(plan, context, episodes, client, "execute")
+    verdicts = tuple(from_arrow(verdict_rows(plan), TestVerdict))
+    return Night(conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score"))
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory, client: Any) -> Night:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(registry.BUILT_IN, NAME, MODULE)
+        return play(plan_of(tmp_path_factory.mktemp("home")), client)
+
+
+def test_each_answer_holds_what_running_it_told(night: Night) -> None:
+    told = {
+        problem: [step.program.outcome for step in night.episode(problem).steps if step.program is not None]
+        for problem in ANSWERS
+    }
+    failed, passed = Outcome.FAILED, Outcome.PASSED
+    assert told == {
+        "wrong at first": [failed, passed],
+        "never compiles": [failed] * 3,
+        "hangs at first": [Outcome.TIMEOUT, passed],
+        "right at once": [passed],
+    }
+    first = night.episode("wrong at first").steps[1].program
+    assert first is not None
+    assert [(case.name, case.outcome) for case in first.cases] == [
+        ("TestCases.test_case_1", passed),
+        ("TestCases.test_case_2", failed),
+    ]
+    feedback = night.episode("never compiles").steps[2].feedback
+    assert feedback is not None
+    assert feedback.compilation is not None
+    assert feedback.compilation.startswith('Traceback (most recent call last):\n  File "tmp.py", line 1\n')
+
+
+def test_verdicts_are_those_of_the_dialogue_and_no_program_runs_twice(night: Night) -> None:
+    programs = {
+        (e.episode_id, s.turn): s.program for e in night.episodes for s in e.steps if s.role is Role.ASSISTANT and s.program
+    }
+    assert {(v.episode_id, v.turn): (v.verdict_id, v.outcome, v.detail, v.duration_s) for v in night.verdicts} == {
+        key: (p.verdict_id, p.outcome, p.detail, p.duration_s) for key, p in programs.items()
+    }
+    # Three problems come to the same code, and one says three times what does not compile.
+    assert night.conversed.n_run == len({p.verdict_id for p in programs.values()}) == 4
+    assert night.executed.n_run == 0
+
+
+class BusyCores:
+    """Nothing runs ahead."""
+
+    def since_last(self) -> float:
+        return 0.0
+
+
+def test_a_run_whose_dialogues_run_nothing_runs_it_after_them(
+    tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_ahead, "IdleCores", BusyCores)
+    plan = plan_of(tmp_path, "told", samples=2)
+    told = play(plan, client)
+    assert (told.conversed.n_run, told.executed.n_run) == (0, 2)  # equal programs of the one shard are run once
+    assert {v.problem_id: v.outcome for v in told.verdicts} == {
+        "wrong at first": Outcome.FAILED,
+        "never compiles": Outcome.FAILED,
+    }
+
+
+def test_scores_are_asked_for_once_for_each_problem_and_sample_with_all_episodes_of_it(tmp_path: Path, client: Any) -> None:
+    plan = plan_of(tmp_path, "told", samples=2)
+    told = play(plan, client)
+    requests = list(score_requests(plan, told.episodes, told.verdicts))
+    assert [(r.problem.problem_id, r.sample, r.setting) for r in requests] == [
+        (problem, sample, "told") for problem in ("wrong at first", "never compiles") for sample in (0, 1)
+    ]
+    for request in requests:
+        ids = [played.dialog.dialog_id for played in request.played]
+        assert ids == [f"{request.problem.problem_id}#told {n}" for n in (1, 2)]
+        assert {played.episode.sample for played in request.played} == {request.sample}
+        assert all(played.verdicts[0].episode_id == played.episode.episode_id for played in request.played)
+    assert len(told.scores) == 4
+
+
+class Broken(UnisolatedSandbox):
+    """A sandbox that cannot run anything, and whose verdicts would be its own."""
+
+    def fingerprint(self) -> str:
+        return "broken"
+
+    def session(self, limits: Limits, *, keep_files: bool = False) -> Any:
+        raise SandboxUnavailable("no sandbox today; install one")
+
+
+def test_a_sandbox_that_fails_makes_the_episode_owed_again(tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
+    monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
+    lost = play(plan_of(tmp_path, sandbox="broken"), client)
+    assert {e.stop_reason for e in lost.episodes} == {StopReason.INFRA}
+    assert lost.conversed.n_owed == len(ANSWERS)
+    assert "no sandbox today; install one" in (lost.conversed.error or "")
+    assert all(s.value is None for s in lost.scores)
+
+
+def runner(tmp_path: Path, cache: ReportCache, ran: list[int]) -> RunPrograms:
+    context = context_for(plan_of(tmp_path), workers=1, cores=2)
+    return RunPrograms(context, threading.Semaphore(context.programs), cache, ran.append)
+
+
+def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path) -> None:
+    cache, ran = ReportCache(), []
+    first, other_run = runner(tmp_path, cache, ran), runner(tmp_path, cache, ran)
+
+    async def ask() -> list[bool]:
+        at_once = await asyncio.gather(*(first.find("unittest", RIGHT, (TESTS,)) for _ in range(5)))
+        later = await other_run.find("unittest", RIGHT, (TESTS,))
+        assert len({report.model_dump_json() for report, _ in (*at_once, later)}) == 1
+        return [was_run for _, was_run in (*at_once, later)]
+
+    assert asyncio.run(ask()) == [True, *[False] * 5]
+    assert ran == [1]
+
+
+@pytest.mark.parametrize(("outcome", "is_kept"), [(Outcome.PASSED, True), (Outcome.FAILED, True), (Outcome.TIMEOUT, False)])
+def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(outcome: Outcome, is_kept: bool) -> None:
+    cache = ReportCache()
+    cache.keep(ProgramReport(verdict_id="v", outcome=outcome))
+    assert (cache.get("v") is not None) == is_kept
+
+
+def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
+    cache = ReportCache(characters=2000)
+    for length in (1000, 10):
+        cache.keep(ProgramReport(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
+    cache.keep(ProgramReport(verdict_id="other", outcome=Outcome.FAILED))
+    cache.keep(ProgramReport(verdict_id="third", outcome=Outcome.FAILED))
+    assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [False, True, True]
+    cache.keep(ProgramReport(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
+    assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [True, True, True]
+
+
+def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
+    programs = runner(tmp_path, ReportCache(), [])
+
+    async def ask() -> tuple[str, str]:
+        as_module, _ = await programs.find("unittest", RIGHT, (TESTS,))
+        as_statements, _ = await programs.find("statements", RIGHT, (TESTS,))
+        return as_module.verdict_id, as_statements.verdict_id
+
+    assert len(set(asyncio.run(ask()))) == 2
+
+
+def test_the_cache_drops_what_was_used_least_when_its_room_is_used_up(tmp_path: Path) -> None:
+    cache, ran = ReportCache(characters=2000), []
+    programs = runner(tmp_path, cache, ran)
+
+    async def ask(n: int) -> bool:
+        return (await programs.find("statements", f"x = {n}", (f"assert x == {n}",)))[1]
+
+    async def all_of_them() -> list[bool]:
+        return [await ask(n) for n in (1, 2, 3, 4, 1, 5, 1, 2)]
+
+    assert asyncio.run(all_of_them()) == [True, True, True, True, False, True, False, True]
