@@ -7,7 +7,7 @@ from pydantic import Field
 from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.feedback import Feedback
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 
 
 class StopReason(StrEnum):
@@ -42,7 +42,7 @@ class Step(Frozen):
     served_model: str | None = None
     n_calls: int = Field(default=0, ge=0)
     """Requests sent for this message, retries included."""
-    program: ProgramReport | None = None
+    program: ProgramVerdict | None = None
     """On an answer: what running its code told, where somebody ran it within the dialogue."""
     feedback: Feedback | None = None
     """On a user's message: the feedback that it holds."""

@@ -26,14 +26,14 @@ class FailureReason(StrEnum):
     """The answer reached for its tests or its judge (frames, memory, /proc, the runner's objects, patched assertions)."""
 
 
-class CaseReport(Frozen):
-    """What was decided about one test of a program."""
+class CaseVerdict(Frozen):
+    """What was decided about one test of a program. Never `infra`: that is raised."""
 
     name: str
-    """`Class.method` of a unittest class."""
+    """`Class.method` of a unittest class, a pytest node id, `test 1` of a list of statements."""
     outcome: Outcome
     detail: str = ""
-    """Why it does not pass: its traceback, first and last lines kept; empty for a pass."""
+    """Why it does not pass: its traceback, first and last lines kept; or pytest's word, where that is another than PASSED."""
 
 
 class ProgramVerdict(Frozen):
@@ -50,14 +50,10 @@ class ProgramVerdict(Frozen):
     """The traceback that `compile(code, "tmp.py", "exec")` ends with; None where the code compiles."""
     module_error: str | None = None
     """What code or tests' module ended with before there was a first test to run: every case's detail then; None elsewhere."""
-    cases: tuple[CaseReport, ...] = ()
-    """One for each test method, as they stand in the text; none for statements."""
-
-
-class ProgramReport(ProgramVerdict):
-    """What running one program told, and which program that was."""
-
-    verdict_id: str
+    cases: tuple[CaseVerdict, ...] = ()
+    """One for each test, in the program's order; none where all tests are one piece of code."""
+    verdict_id: str = ""
+    """Which program of a run it was; empty where no run asked."""
 
 
 class TestVerdict(Frozen):

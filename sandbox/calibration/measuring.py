@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sandbox.calibration.references import Reference, known_faults
 from sandbox.host.slots import alone, slot_count
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
+from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 
 _WIDE = Limits(cpu_s=60.0, wall_s=600.0)
 """What a slow machine may take for a reference and still be measured."""
@@ -57,7 +57,7 @@ def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measured:
     )
 
 
-def _run(sandbox: Sandbox, reference: Reference, *more: str) -> FunctionVerdict:
+def _run(sandbox: Sandbox, reference: Reference, *more: str) -> ProgramVerdict:
     return run_function_tests(sandbox, reference.code, (*reference.tests, *more), _WIDE)
 
 
@@ -68,6 +68,6 @@ def _cpu_s(sandbox: Sandbox, reference: Reference) -> float:
     return float(said[1]) if said else 0.0
 
 
-def _end(verdict: FunctionVerdict) -> str:
+def _end(verdict: ProgramVerdict) -> str:
     lines = verdict.detail.strip().splitlines()
     return lines[-1][:200] if lines else "no reason"

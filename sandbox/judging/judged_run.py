@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field
-
 from sandbox.host.python_environment import package_folders
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.python_syntax import parse
-from schemas.base import Frozen
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 LONGEST_DETAIL = 2000
 """Characters of a verdict's detail; the last ones are kept."""
@@ -39,20 +36,6 @@ _NAMED_WITHOUT_IMPORT = {
 """Names under which tests use modules that the code was told to import."""
 
 
-class CaseVerdict(Frozen):
-    """What was decided about one test. Never `infra`: that is raised."""
-
-    name: str
-    outcome: Outcome
-    detail: str = ""
-    """The end of the traceback, or why it does not pass; empty for a pass."""
-    reason: FailureReason | None = None
-    status: str = ""
-    """The test framework's own word, where it has one: PASSED, FAILED, ERROR, SKIPPED, XFAIL, XPASS; empty elsewhere."""
-    duration_s: float = Field(default=0.0, ge=0)
-    """Of the whole run that it was part of, on the clock, the sandbox's set-up included."""
-
-
 @dataclass(frozen=True)
 class Unit:
     """One thing to run after the code, and what it is called in the verdicts."""
@@ -64,42 +47,11 @@ class Unit:
     """Text that line numbers in its traceback refer to."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Verdicts of a program's units, in order, and why its code did not compile, if so."""
-
-    cases: tuple[CaseVerdict, ...]
-    compile_error: str | None
-
-
-@dataclass(frozen=True)
-class Report:
-    """What is believed of a run: how it ended, and outcome and detail of what it told of by the way."""
-
-    outcome: Outcome
-    detail: str
-    reason: FailureReason | None
-    records: Mapping[str, tuple[str, str]]
-    is_in_order: bool
-    """Its end was told, or was a time limit, and nothing was tampered with: what was told before counts."""
-    duration_s: float
+Records = Mapping[str, tuple[str, str]]
+"""Label -> outcome and detail, as the runner told them by the way."""
 
 
 def run_units(
-    sandbox: Sandbox, code: str, units: tuple[Unit, ...], limits: Limits, *, main: str = "__main__", kind: str = "statements"
-) -> tuple[CaseVerdict, ...]:
-    """Run `code`, then each unit, in one process.
-
-    Returns:
-        One for each unit, in order. A unit that was not reached has failed; tampering fails all.
-
-    Raises:
-        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
-    """
-    return judge_units(sandbox, code, units, limits, main=main, kind=kind).cases
-
-
-def judge_units(
     sandbox: Sandbox,
     code: str,
     units: tuple[Unit, ...],
@@ -108,11 +60,17 @@ def judge_units(
     main: str = "__main__",
     kind: str = "statements",
     longest: int = LONGEST_DETAIL,
-) -> Judged:
-    """As `run_units`, with what a feedback text is made of.
+) -> ProgramVerdict:
+    """Run `code`, then each unit, in one process.
 
     Args:
-        longest: characters of a detail. Above LONGEST_DETAIL, its first lines are kept as well as its last.
+        longest: characters of a case's detail. Above LONGEST_DETAIL, its first lines are kept as well as its last.
+
+    Returns:
+        With a case for each unit, in order. A unit that was not reached has failed; tampering fails all.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
     """
     source = "\n".join(dict.fromkeys(unit.source for unit in units))
     job = {
@@ -123,19 +81,32 @@ def judge_units(
         "mocks": "1" if "mock" in source or "patch" in source else "",
         "lenient": " ".join(word for word in ("ANY", "approx") if word in source),
     }
-    told = run_job(sandbox, job, tuple(text for unit in units for text in (unit.kind, unit.text)), limits)
-    _, not_compiled = told.records.get("compile", ("", None))
-    return Judged(
-        tuple(_believed(told, n, unit, len(units), longest) for n, unit in enumerate(units)),
-        None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL),
-    )
+    ran, records = run_job(sandbox, job, tuple(text for unit in units for text in (unit.kind, unit.text)), limits)
+    cases = tuple(_believed(ran, records, n, unit, len(units), longest) for n, unit in enumerate(units))
+    _, not_compiled = records.get("compile", ("", None))
+    compile_error = None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL)
+    return of_cases(ran, cases).model_copy(update={"compile_error": compile_error})
+
+
+def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerdict:
+    """A run's verdict by its cases: passed where each passed, a timeout where a limit kept one from its end, else failed."""
+    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
+    worst = next((case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None)
+    if worst is None:
+        return ran.model_copy(update={"outcome": Outcome.PASSED, "detail": "", "cases": cases})
+    detail = harmless(f"{worst.name}\n{worst.detail}")
+    return ran.model_copy(update={"outcome": worst.outcome, "detail": detail, "cases": cases})
 
 
 @retried_alone
 def run_job(
     sandbox: Sandbox, job: Mapping[str, str], tests: tuple[str, ...], limits: Limits, files: Mapping[str, bytes] | None = None
-) -> Report:
+) -> tuple[ProgramVerdict, Records]:
     """Give a job to the runner inside the sandbox and read what it reports under this run's secret.
+
+    Returns:
+        How the run ended, without cases, and the records that count: all of them where its end was told or was a time limit,
+        and nothing was tampered with. Otherwise none, but for the compiler's message.
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run it.
@@ -153,7 +124,7 @@ def run_job(
             f"after {done.wall_s:.1f} s): {harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; "
             "try `parley doctor`"
         )
-    return _report(done, _records(done.report.removeprefix(_READY), secret), limits)
+    return _believable(done, _records(done.report.removeprefix(_READY), secret), limits)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -203,21 +174,21 @@ def _is_dotted(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
-def _believed(told: Report, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:
+def _believed(ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:
     """The verdict of unit `n`: its own as far as it was told, else that of the run's end."""
-    outcome, detail = told.outcome, told.detail
-    mine = told.records.get(str(n))
-    if mine is not None and told.is_in_order:
-        passed_to_its_end = told.outcome is Outcome.PASSED or str(n_units - 1) not in told.records
+    outcome, detail = ran.outcome, ran.detail
+    mine = records.get(str(n))
+    if mine is not None:
+        passed_to_its_end = ran.outcome is Outcome.PASSED or str(n_units - 1) not in records
         if mine[0] != "passed" or passed_to_its_end:
             outcome, detail = Outcome(mine[0]), mine[1]
-    elif told.is_in_order and "code" in told.records and n > 0 and str(n - 1) not in told.records:
+    elif "code" in records and n > 0 and str(n - 1) not in records:
         outcome, detail = Outcome.FAILED, "was not run: an earlier test ended the program"
     text = "" if outcome is Outcome.PASSED else harmless(with_source_lines(detail, unit.source), longest)
-    return CaseVerdict(name=unit.name, outcome=outcome, detail=text, reason=told.reason, duration_s=told.duration_s)
+    return CaseVerdict(name=unit.name, outcome=outcome, detail=text)
 
 
-def _report(done: Completed, records: dict[str, tuple[str, str]], limits: Limits) -> Report:
+def _believable(done: Completed, records: Records, limits: Limits) -> tuple[ProgramVerdict, Records]:
     word, detail = records.get("end", ("", ""))
     outcome, reason = Outcome.FAILED, None
     if word == "tampering":
@@ -230,11 +201,12 @@ def _report(done: Completed, records: dict[str, tuple[str, str]], limits: Limits
         outcome, detail = Outcome.TIMEOUT, f"did not end within {limits.wall_s:g} s on the clock"
     else:
         detail = "ended the test runner it ran under"
-    in_order = reason is None and (bool(word) or done.timed_out)
-    return Report(outcome, detail, reason, records, in_order, done.wall_s)
+    ran = ProgramVerdict(outcome=outcome, detail=detail, reason=reason, duration_s=done.wall_s)
+    is_in_order = reason is None and (bool(word) or done.timed_out)
+    return ran, records if is_in_order else {label: told for label, told in records.items() if label == "compile"}
 
 
-def _records(report: bytes, secret: str) -> dict[str, tuple[str, str]]:
+def _records(report: bytes, secret: str) -> Records:
     """Label -> outcome and detail of each record that carries the secret."""
     parts, found = _unpacked(report), {}
     for key, label, word, detail in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=False):

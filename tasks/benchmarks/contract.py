@@ -12,7 +12,7 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem, QuarantinedRow, SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.score import Score
-from schemas.verdict import ProgramReport, TestVerdict
+from schemas.verdict import ProgramVerdict, TestVerdict
 from tasks.dialogue.seats import Seat
 from tasks.language.chat_model import ChatModel, Sampling
 from warehouse.connect import Rows
@@ -56,7 +56,7 @@ class Staged:
 class ProgramRunner(Protocol):
     """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         """What the tests decide about the code; waits for a free place.
 
         Raises:

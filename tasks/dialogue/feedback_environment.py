@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.feedback import Feedback
-from schemas.verdict import Outcome, ProgramReport
+from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.simulated_feedback import Remark, SimulatedFeedback
 from tasks.dialogue.transcript import Transcript
@@ -34,7 +34,7 @@ class FeedbackEnvironment:
     """Rounds of feedback, 0 and up; 0 ends the dialogue after the first answer."""
     code_of: Callable[[str], str]
     """The code of an answer."""
-    observe: Callable[[ProgramReport], Observation]
+    observe: Callable[[ProgramVerdict], Observation]
     compose: Callable[[str, Feedback], str]
     """(code, all feedback on it) -> the round's message."""
     speaker: SimulatedFeedback | None = None

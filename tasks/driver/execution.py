@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
-from tasks.worker.execute_shard import test_runs, verdict_id_of, with_known
-from tasks.worker.jobs import ExecuteItem, ExecuteShard, KnownVerdict, RunContext
+from tasks.worker.execute_shard import DECIDED, test_runs, verdict_id_of, with_known
+from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
 
 _LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
 _FEWEST_EPISODES, _ROUNDS = 4, 16
@@ -49,7 +49,7 @@ def _ids(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | N
 
 
 def with_known_verdicts(
-    context: RunContext, known: Mapping[str, KnownVerdict], shards: Sequence[ExecuteShard]
+    context: RunContext, known: Mapping[str, ProgramVerdict], shards: Sequence[ExecuteShard]
 ) -> list[ExecuteShard]:
     """The shards, each with those known verdicts that it asks for."""
     if not known:
@@ -60,15 +60,12 @@ def with_known_verdicts(
     ]
 
 
-def known_verdicts(plan: RunPlan) -> Mapping[str, KnownVerdict]:
+def known_verdicts(plan: RunPlan) -> Mapping[str, ProgramVerdict]:
     """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
-    columns = ["verdict_id", "outcome", "detail", "duration_s", "reason"]
-    known: dict[str, KnownVerdict] = {}
+    known: dict[str, ProgramVerdict] = {}
     for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
         with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
-            rows = plan.lake.read_arrow("test_verdicts", [part], columns)
+            rows = plan.lake.read_arrow("test_verdicts", [part], ["verdict_id", *DECIDED])
             rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
-            for row in rows.to_pylist():
-                key = row.pop("verdict_id")
-                known[key] = KnownVerdict(**row)
+            known |= {row["verdict_id"]: ProgramVerdict.model_validate(row) for row in rows.to_pylist()}
     return known

@@ -14,12 +14,13 @@ from typing import Any
 
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch
+from schemas.verdict import ProgramVerdict
 from tasks.driver.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
 from tasks.driver.fan_out import living_workers
 from tasks.driver.idle_cores import IdleCores
 from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard
-from tasks.worker.jobs import ConverseResult, KnownVerdict, RunContext
+from tasks.worker.jobs import ConverseResult, RunContext
 
 _LOOK_EVERY_S = 0.5
 _SPARE, _SCARCE = 0.6, 0.2
@@ -136,7 +137,7 @@ class RunAhead:
         return self._read.pop(episode_id)
 
     @cached_property
-    def _known(self) -> Mapping[str, KnownVerdict]:
+    def _known(self) -> Mapping[str, ProgramVerdict]:
         return known_verdicts(self._plan)
 
 

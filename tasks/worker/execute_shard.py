@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_program
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable
-from schemas.verdict import FailureReason, Outcome, ProgramReport, ProgramVerdict, TestVerdict
+from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import take_shard
-from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, KnownVerdict, RunContext, is_infra
+from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, RunContext, is_infra
 from tasks.worker.process import Worker, this_worker
 from tasks.worker.program_runner import program_id, sandbox_of
 
 STAGE = "execute"
+DECIDED = ("outcome", "detail", "reason", "duration_s")
+"""Fields of a verdict that running the program decides."""
 
 
 def execute_shard(shard: ExecuteShard) -> ExecuteResult:
@@ -35,7 +37,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
-    known = dict(shard.known)
+    known = {verdict.verdict_id: verdict for verdict in shard.known}
     verdicts: list[TestVerdict] = []
     n_run = 0
     with ThreadPoolExecutor(shard.context.programs) as threads:
@@ -46,8 +48,8 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
                 verdicts.append(verdict)
                 n_run += ran
                 if verdict.verdict_id and verdict.outcome in (Outcome.PASSED, Outcome.FAILED):
-                    known[verdict.verdict_id] = KnownVerdict(
-                        verdict.outcome.value, verdict.detail, verdict.duration_s, verdict.reason
+                    known[verdict.verdict_id] = ProgramVerdict.model_validate(
+                        {name: getattr(verdict, name) for name in ("verdict_id", *DECIDED)}
                     )
             worker.count(shard.context.spec.run_id, STAGE, episodes=1, programs=len(runs))
     hold.check()
@@ -67,13 +69,13 @@ def verdict_id_of(context: RunContext, run: TestRun) -> str | None:
     return program_id(context.spec, context.environment, run.kind, run.code, run.tests)
 
 
-def _told_in_dialogue(episode: Episode) -> dict[str, ProgramReport]:
+def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
     """What programs told while the dialogue went on, by verdict id: a timeout too, since what was said next was built on it."""
     return {step.program.verdict_id: step.program for step in episode.steps if step.program is not None}
 
 
 def _decide(
-    worker: Worker, shard: ExecuteShard, sandbox: Sandbox, item: ExecuteItem, run: TestRun, known: Mapping[str, KnownVerdict]
+    worker: Worker, shard: ExecuteShard, sandbox: Sandbox, item: ExecuteItem, run: TestRun, known: Mapping[str, ProgramVerdict]
 ) -> tuple[TestVerdict, bool]:
     spec, episode = shard.context.spec, item.episode
     key = verdict_id_of(shard.context, run)
@@ -93,13 +95,9 @@ def _decide(
     if run.code is None or key is None:
         outcome = Outcome.INFRA if episode.stop_reason is StopReason.INFRA else Outcome.ERROR
         return verdict.model_copy(update={"outcome": outcome, "detail": episode.error or "no answer"}), False
-    told = _told_in_dialogue(episode).get(key)
+    told = _told_in_dialogue(episode).get(key) or known.get(key)
     if told is not None:
         return _with_result(verdict, told), False
-    if key in known:
-        found = known[key]
-        reason = None if found.reason is None else FailureReason(found.reason)
-        return verdict.model_copy(update={**asdict(found), "outcome": Outcome(found.outcome), "reason": reason}), False
     try:
         with worker.program_slots(shard.context):
             said = run_program(sandbox, run.kind, run.code, run.tests, spec.limits)
@@ -109,7 +107,7 @@ def _decide(
 
 
 def _with_result(verdict: TestVerdict, said: ProgramVerdict) -> TestVerdict:
-    return verdict.model_copy(update={name: getattr(said, name) for name in ("outcome", "detail", "reason", "duration_s")})
+    return verdict.model_copy(update={name: getattr(said, name) for name in DECIDED})
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ExecuteResult:
@@ -121,6 +119,6 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
     return ExecuteResult(name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None)
 
 
-def with_known(shard: ExecuteShard, known: Mapping[str, KnownVerdict], wanted: set[str]) -> ExecuteShard:
+def with_known(shard: ExecuteShard, known: Mapping[str, ProgramVerdict], wanted: set[str]) -> ExecuteShard:
     """The shard with those known verdicts that it asks for."""
-    return replace(shard, known=tuple((key, known[key]) for key in sorted(wanted & known.keys())))
+    return replace(shard, known=tuple(known[key] for key in sorted(wanted & known.keys())))

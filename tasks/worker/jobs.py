@@ -7,7 +7,7 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, RunSpec
-from schemas.verdict import TestVerdict
+from schemas.verdict import ProgramVerdict, TestVerdict
 from tasks.language.chat_model import Completion
 
 
@@ -85,16 +85,6 @@ class ConverseResult:
 
 
 @dataclass(frozen=True)
-class KnownVerdict:
-    """A verdict that some earlier run has paid for."""
-
-    outcome: str
-    detail: str
-    duration_s: float | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
 class ExecuteItem:
     episode: Episode
     problem: Problem
@@ -107,7 +97,8 @@ class ExecuteShard:
     name: str
     """Digest of what it will decide: the name of its part."""
     items: tuple[ExecuteItem, ...]
-    known: tuple[tuple[str, KnownVerdict], ...] = ()
+    known: tuple[ProgramVerdict, ...] = ()
+    """What some earlier run has paid for."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_program
 from schemas.problem import SuiteKind
 from schemas.run import RunSpec, verdict_id
-from schemas.verdict import Outcome, ProgramReport
+from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks import registry
 from tasks.worker.jobs import RunContext
 
@@ -26,16 +26,16 @@ class ReportCache:
 
     def __init__(self, characters: int = 32_000_000) -> None:
         self._room = characters
-        self._kept: OrderedDict[str, ProgramReport] = OrderedDict()
+        self._kept: OrderedDict[str, ProgramVerdict] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, verdict_id: str) -> ProgramReport | None:
+    def get(self, verdict_id: str) -> ProgramVerdict | None:
         with self._lock:
             if verdict_id in self._kept:
                 self._kept.move_to_end(verdict_id)
             return self._kept.get(verdict_id)
 
-    def keep(self, report: ProgramReport) -> None:
+    def keep(self, report: ProgramVerdict) -> None:
         if report.outcome not in (Outcome.PASSED, Outcome.FAILED):
             return
         with self._lock:
@@ -47,7 +47,7 @@ class ReportCache:
                 self._room += _size(self._kept.popitem(last=False)[1])
 
 
-def _size(report: ProgramReport) -> int:
+def _size(report: ProgramVerdict) -> int:
     texts = (report.detail, report.compile_error, report.module_error, *(case.detail for case in report.cases))
     return 500 + sum(len(text) for text in texts if text is not None) + 200 * len(report.cases)
 
@@ -68,9 +68,9 @@ class RunPrograms:
         self._sandbox = sandbox_of(context.spec)
         self._slots, self._cache, self._count = slots, cache, count
         self._threads = ThreadPoolExecutor(context.programs, thread_name_prefix="parley-program")
-        self._under_way: dict[str, asyncio.Future[ProgramReport]] = {}
+        self._under_way: dict[str, asyncio.Future[ProgramVerdict]] = {}
 
-    async def find(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> tuple[ProgramReport, bool]:
+    async def find(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> tuple[ProgramVerdict, bool]:
         """What the tests decide about the code, and whether it was run for this. What is under way or known is not run again.
 
         Raises:
@@ -88,10 +88,10 @@ class RunPrograms:
             self._under_way[key] = begun
         return await asyncio.shield(self._under_way[key]), is_first
 
-    def _run(self, key: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    def _run(self, key: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         with self._slots:
             found = run_program(self._sandbox, kind, code, tests, self._spec.limits)
-        report = ProgramReport(verdict_id=key, **dict(found))
+        report = found.model_copy(update={"verdict_id": key})
         self._cache.keep(report)
         self._count(1)
         return report
@@ -110,7 +110,7 @@ class EpisodePrograms:
     """Is called before each program."""
     n_run: int = 0
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         """See `RunPrograms.find`."""
         self.before()
         report, was_run = await self.of_run.find(kind, code, tests)

@@ -73,8 +73,7 @@ def not_passed(sandbox: Sandbox, programs: list[tuple[str, TestProgram]]) -> dic
     with ThreadPoolExecutor(slot_count()) as threads:
         verdicts = threads.map(partial(run_tests, sandbox, limits=LIMITS), (program for _, program in programs))
         pairs = zip(programs, verdicts, strict=True)
-        wrong = ((task, [one for one in found if one.outcome is not Outcome.PASSED]) for (task, _), found in pairs)
-        return {task: f"{bad[0].outcome}: {bad[0].detail}" for task, bad in wrong if bad}
+        return {task: f"{found.outcome}: {found.detail}" for (task, _), found in pairs if found.outcome is not Outcome.PASSED}
 
 
 def main() -> None:

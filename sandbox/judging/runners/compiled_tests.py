@@ -1,4 +1,4 @@
-"""Java and JavaScript programs: one verdict each, passed where the program came to its own end with exit status 0.
+"""Java and JavaScript programs: one case each, passed where the program came to its own end with exit status 0.
 
 A trusted main inside the sandbox runs the program and says under the run's secret that it ended: an early exit passes nothing.
 """
@@ -8,11 +8,11 @@ import secrets
 
 from sandbox.host.python_environment import HARNESS
 from sandbox.interface import Completed, Sandbox
-from sandbox.judging.judged_run import CaseVerdict, harmless
+from sandbox.judging.judged_run import harmless, of_cases
 from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits, RuntimeLimits
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 NODE_FOLDERS = "/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
 """Where Debian and npm put modules for all."""
@@ -33,8 +33,8 @@ def runtime_limits(limits: Limits) -> RuntimeLimits:
     return RuntimeLimits(**given)
 
 
-def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
-    """Compile with `javac`, then run `Main`. One verdict, named `Main`; a program that does not compile has failed.
+def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramVerdict:
+    """Compile with `javac`, then run `Main`. One case, named `Main`; a program that does not compile has failed.
 
     Raises:
         SandboxUnavailable: there is no JDK in the sandbox, or no sandbox.
@@ -50,13 +50,13 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> tuple[Ca
         compiled = session.run(compiler, files=files, limits=compiling)
         _require(compiled, "javac", _JAVA)
         if compiled.exit_code != 0:
-            return (_verdict("Main", *_ended(compiled, compiling), compiled),)
+            return _verdict("Main", *_ended(compiled, compiling), compiled)
         done = session.run(("java", heap, *_JVM, *_OPENED, "-cp", ".", "ParleyMain"), stdin=f"{secret}\n".encode())
-    return (_judged("Main", done, secret, limits, "java", _JAVA),)
+    return _judged("Main", done, secret, limits, "java", _JAVA)
 
 
-def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
-    """Run with `node`. One verdict, named `program.js`.
+def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> ProgramVerdict:
+    """Run with `node`. One case, named `program.js`.
 
     Raises:
         SandboxUnavailable: there is no node in the sandbox, or no sandbox.
@@ -67,7 +67,7 @@ def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits)
     command = ("/usr/bin/env", f"NODE_PATH={NODE_FOLDERS}", "node", heap, "{harness}/run_javascript.js")
     with sandbox.session(runtime_limits(limits)) as session:
         done = session.run(command, stdin=f"{secret}\n".encode() + source)
-    return (_judged("program.js", done, secret, limits, "node", _NODE),)
+    return _judged("program.js", done, secret, limits, "node", _NODE)
 
 
 def _require(done: Completed, tool: str, remedy: str) -> None:
@@ -75,7 +75,7 @@ def _require(done: Completed, tool: str, remedy: str) -> None:
         raise SandboxUnavailable(f"{tool} is not there inside the sandbox: {remedy}")
 
 
-def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> CaseVerdict:
+def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> ProgramVerdict:
     if not done.report.startswith(_READY):
         _require(done, tool, remedy)
         raise SandboxUnavailable(
@@ -106,5 +106,6 @@ def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:
     return Outcome.FAILED, f"{said}\nended with {ending}".strip()
 
 
-def _verdict(name: str, outcome: Outcome, detail: str, done: Completed, reason: FailureReason | None = None) -> CaseVerdict:
-    return CaseVerdict(name=name, outcome=outcome, detail=harmless(detail), reason=reason, duration_s=done.wall_s)
+def _verdict(name: str, outcome: Outcome, detail: str, done: Completed, reason: FailureReason | None = None) -> ProgramVerdict:
+    case = CaseVerdict(name=name, outcome=outcome, detail=harmless(detail))
+    return of_cases(ProgramVerdict(outcome=outcome, reason=reason, duration_s=done.wall_s), (case,))

@@ -1,15 +1,8 @@
 """What can be tested: one type for each way in which benchmarks state tests."""
 
-from typing import Literal
-
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from schemas.base import Frozen
-
-Coverage = Literal["full", "first_tests", "upstream_first_three_methods"]
-"""`first_tests`: the first k test methods. `upstream_first_three_methods`: another reading, kept to replay published feedback:
-those of the class's first three methods that are tests, of which those that an error of the module or a timeout kept from running
-count as passed."""
 
 
 class AssertProgram(Frozen):
@@ -17,8 +10,6 @@ class AssertProgram(Frozen):
 
     code: str
     tests: tuple[str, ...]
-    first: int | None = Field(default=None, ge=1)
-    """Run the first so many only (partial coverage); all otherwise."""
 
 
 class CheckProgram(Frozen):
@@ -35,9 +26,6 @@ class UnittestProgram(Frozen):
 
     code: str
     test: str
-    coverage: Coverage = "full"
-    k: int = Field(default=3, ge=1)
-    """How many tests `first_tests` runs."""
 
 
 class RepositoryProgram(Frozen):

@@ -1,13 +1,14 @@
 """Lists of Python statements, and HumanEval's `check(entry_point)`."""
 
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import CaseVerdict, Unit, run_units
+from sandbox.judging.judged_run import Unit, run_units
 from sandbox.judging.runners.programs import AssertProgram, CheckProgram
 from schemas.run import Limits
+from schemas.verdict import ProgramVerdict
 
 
-def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
-    """One verdict for each test, named `test 1` and so on; a test that ends the program takes those after it along.
+def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> ProgramVerdict:
+    """With a case for each test, named `test 1` and so on; a test that ends the program takes those after it along.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
@@ -15,13 +16,12 @@ def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> tup
     """
     if not program.tests:
         raise ValueError("a program without tests has no verdict: give at least one")
-    chosen = program.tests[: program.first]
-    units = tuple(Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(chosen, 1))
+    units = tuple(Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(program.tests, 1))
     return run_units(sandbox, program.code, units, limits)
 
 
-def run_check(sandbox: Sandbox, program: CheckProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
-    """One verdict, named `check`.
+def run_check(sandbox: Sandbox, program: CheckProgram, limits: Limits) -> ProgramVerdict:
+    """With one case, named `check`.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.

@@ -7,21 +7,20 @@ into is noticed as everywhere, and files by which a candidate could steer pytest
 from pathlib import PurePosixPath
 
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import CaseVerdict, Report, harmless, run_job
+from sandbox.judging.judged_run import Records, harmless, of_cases, run_job
 from sandbox.judging.runners.programs import RepositoryProgram
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
 _STEERING = ("conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py", "pytest.py", "_pytest.py")
 _PASSED = ("PASSED", "XFAIL")
 
 
-def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits) -> ProgramVerdict:
     """Run the nodes' files with pytest, plugins of the environment left out.
 
     Returns:
-        One for each node id, with pytest's word as `status`: PASSED and XFAIL pass; all else fails,
-        absence too.
+        With a case for each node id. By pytest's word PASSED and XFAIL pass; all else fails, absence too.
 
     Raises:
         SandboxUnavailable: the sandbox could not run pytest.
@@ -32,12 +31,13 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
     refused = steering_file(program)
     if refused is not None:
         detail = f"tampering: the candidate wrote {refused}, which decides what pytest does"
-        return tuple(_failed(name, detail, FailureReason.TAMPERING) for name in program.node_ids)
+        cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail) for name in program.node_ids)
+        return of_cases(ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases)
     tests = sorted({node.partition("::")[0] for node in program.node_ids})
     texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments}
     job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
-    ran = run_job(sandbox, job, (), limits, dict(program.files))
-    return tuple(_of_node(name, ran) for name in program.node_ids)
+    ran, records = run_job(sandbox, job, (), limits, dict(program.files))
+    return of_cases(ran, tuple(_of_node(name, ran, records) for name in program.node_ids))
 
 
 def steering_file(program: RepositoryProgram) -> str | None:
@@ -50,17 +50,12 @@ def steering_file(program: RepositoryProgram) -> str | None:
     return None
 
 
-def _of_node(name: str, ran: Report) -> CaseVerdict:
-    if ran.reason is not None:
-        return _failed(name, ran.detail, ran.reason)
-    status, detail = ran.records.get(f"node {name}", ("", ""))
+def _of_node(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:
+    word, detail = records.get(f"node {name}", ("", ""))
     is_sound = ran.outcome is Outcome.PASSED
-    if is_sound and status in _PASSED:
-        return CaseVerdict(name=name, outcome=Outcome.PASSED, status=status, duration_s=ran.duration_s)
-    outcome = Outcome.FAILED if is_sound or status else ran.outcome
-    said = detail or ran.detail or (f"pytest says {status}" if status else "pytest did not run it")
-    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said), status=status, duration_s=ran.duration_s)
-
-
-def _failed(name: str, detail: str, reason: FailureReason) -> CaseVerdict:
-    return CaseVerdict(name=name, outcome=Outcome.FAILED, detail=detail, reason=reason)
+    pytest_says = "" if word in ("", "PASSED") else f"pytest says {word}"
+    if is_sound and word in _PASSED:
+        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail=pytest_says)
+    outcome = Outcome.FAILED if is_sound or word else ran.outcome
+    said = "\n".join(filter(None, (pytest_says, detail or ran.detail))) or "pytest did not run it"
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said))

@@ -1,7 +1,6 @@
 """The one way in: a program with its tests, and a verdict for each."""
 
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import CaseVerdict
 from sandbox.judging.runners.compiled_tests import run_java, run_javascript
 from sandbox.judging.runners.programs import (
     AssertProgram,
@@ -16,16 +15,17 @@ from sandbox.judging.runners.python_tests import run_asserts, run_check
 from sandbox.judging.runners.repository_tests import run_repository
 from sandbox.judging.runners.unittest_tests import run_unittest
 from schemas.run import Limits
+from schemas.verdict import ProgramVerdict
 
 
-def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
+def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits) -> ProgramVerdict:
     """Run a program's tests.
 
     Args:
         limits: for the whole program. Java and JavaScript get more address space than `memory_mb` (see `RuntimeLimits`).
 
     Returns:
-        One verdict for each test, in the program's order; empty only where its coverage leaves no test.
+        With a case for each test, in the program's order.
 
     Raises:
         SandboxUnavailable: the sandbox or a toolchain is missing; says nothing about the candidate.

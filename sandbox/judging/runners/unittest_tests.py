@@ -3,14 +3,13 @@
 import ast
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import LONGEST_DETAIL, CaseVerdict, Unit, judge_units
+from sandbox.judging.judged_run import LONGEST_DETAIL, Unit, harmless, of_cases, run_units
 from sandbox.judging.python_syntax import parse
 from sandbox.judging.runners.programs import UnittestProgram
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 
 SHOWN_FIRST = 3
 """Test methods, from the top of the text, that run before all others. Partial coverage shows their failures: code that had met
@@ -18,72 +17,45 @@ later tests by then could tell their arguments there."""
 _MODULE = "<module>"
 
 
-def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits) -> tuple[CaseVerdict, ...]:
-    """Run the chosen test methods: the text's first three, then the others, each time class by class in unittest's own order.
+def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> ProgramVerdict:
+    """Run the test methods: the text's first three, then the others, each time class by class in unittest's own order.
 
     Which methods there are is read from the text of the tests, so that none can go missing.
 
-    Returns:
-        One for each method, named `Class.method`, as they stand in the text. An error of the module fails them all.
-
-    Raises:
-        SandboxUnavailable: the sandbox could not run it.
-        ValueError: the text does not parse, or has no test method.
-    """
-    wanted = chosen_cases(program)
-    if not wanted:
-        return ()
-    judged = judge_unittest(sandbox, program, limits)
-    if program.coverage != "upstream_first_three_methods":
-        return judged.cases
-    return tuple(_as_upstream(verdict, judged.module) for verdict in judged.cases)
-
-
-@dataclass(frozen=True)
-class JudgedCases:
-    """Verdicts of the chosen methods, as they stand in the text; of the tests' module; and why the code does not compile."""
-
-    module: CaseVerdict
-    cases: tuple[CaseVerdict, ...]
-    compile_error: str | None
-
-
-def judge_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> JudgedCases:
-    """Run the chosen test methods, of which there is one at least.
-
     Args:
-        longest: characters of a verdict's detail.
+        longest: characters of a case's detail.
+
+    Returns:
+        With a case for each method, named `Class.method`, as they stand in the text. An error of the module fails them all.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
         ValueError: the text does not parse, or has no test method.
     """
-    wanted = chosen_cases(program)
+    wanted = method_names(program.test)
     units = (Unit(_MODULE, "module", program.test + "\n", program.test), *_units(wanted, program.test))
-    judged = judge_units(sandbox, program.code, units, limits, main="__test__", kind="unittest", longest=longest)
-    module, *cases = judged.cases
+    ran = run_units(sandbox, program.code, units, limits, main="__test__", kind="unittest", longest=longest)
+    module, *cases = ran.cases
     found = {case.name: case for case in cases}
-    if module.outcome is not Outcome.PASSED and found[units[1].name].reason is None:
+    if module.outcome is Outcome.PASSED:
+        return of_cases(ran, tuple(found[name] for name in wanted))
+    if ran.reason is None:
         found = {name: module.model_copy(update={"name": name}) for name in found}
-    return JudgedCases(module, tuple(found[name] for name in wanted), judged.compile_error)
+    judged = of_cases(ran, tuple(found[name] for name in wanted))
+    return judged.model_copy(update={"detail": harmless(judged.cases[0].detail), "module_error": module.detail})
 
 
-def chosen_cases(program: UnittestProgram) -> tuple[str, ...]:
-    """Names of the test methods that the program's coverage asks for, as they stand in the text.
+def method_names(text: str) -> tuple[str, ...]:
+    """`Class.method` of each test method, as they stand in the text.
 
     Raises:
         ValueError: the text does not parse, or has no test method.
     """
-    classes = case_classes(program.test)
+    classes = case_classes(text)
     every = tuple(f"{name}.{method}" for name, methods in classes.items() for method in methods if method.startswith("test"))
     if not every:
         raise ValueError("the tests have no class of unittest.TestCase with a test method: nothing could be judged")
-    if program.coverage == "full":
-        return every
-    if program.coverage == "first_tests":
-        return every[: program.k]
-    first = [f"{name}.{method}" for name, methods in classes.items() for method in methods][:3]
-    return tuple(title for title in first if title in every)
+    return every
 
 
 @functools.lru_cache(maxsize=512)
@@ -138,11 +110,3 @@ def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
     for title in expected_failures(source).intersection(marks):
         marks[title].append("expected to fail")
     return [Unit(title, "case", "\n".join((title, *marks[title])), source) for title in ordered]
-
-
-def _as_upstream(verdict: CaseVerdict, module: CaseVerdict) -> CaseVerdict:
-    """Module-level errors and timeouts count as passed in upstream's partial coverage; tampering does not."""
-    shown_as_passed = module.outcome is not Outcome.PASSED or verdict.outcome is Outcome.TIMEOUT
-    if verdict.reason is not None or not shown_as_passed:
-        return verdict
-    return verdict.model_copy(update={"outcome": Outcome.PASSED, "detail": ""})

@@ -11,7 +11,7 @@ from schemas.dialog import Role
 from schemas.episode import Episode, Step, StopReason
 from schemas.errors import UsageError
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
-from schemas.verdict import Outcome, ProgramReport
+from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.contract import Build, FinishedRun
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
 from tasks.benchmarks.convcode.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
@@ -28,7 +28,7 @@ class _Turn:
     """A task's code after a turn, and the feedback that led to it."""
 
     code: str
-    program: ProgramReport
+    program: ProgramVerdict
     feedback: Feedback
     answer: str | None
     """As the model gave it; None where it was not asked and the code before is carried on."""
@@ -128,7 +128,7 @@ def _answered(step: Step, feedback: Feedback | None) -> _Turn:
     return _Turn(first_python_block(step.content), step.program, feedback or Feedback(), step.content)
 
 
-def _carried_feedback(program: ProgramReport, setting: FeedbackSetting) -> Feedback:
+def _carried_feedback(program: ProgramVerdict, setting: FeedbackSetting) -> Feedback:
     """Nothing is said of code that passed; where no error was shown, that alone."""
     if program.outcome is Outcome.PASSED:
         return Feedback()
@@ -159,7 +159,7 @@ def _result(task: str, of_turn: _Turn) -> dict[str, Any]:
     return {"task_id": task, "solution": of_turn.code, "status": status, "details": details}
 
 
-def _details(program: ProgramReport) -> Iterator[tuple[str, str]]:
+def _details(program: ProgramVerdict) -> Iterator[tuple[str, str]]:
     """Test -> why it fails; of the whole program where that is not one test's doing."""
     failing = [case for case in program.cases if case.outcome is not Outcome.PASSED]
     if program.module_error is not None or not failing:

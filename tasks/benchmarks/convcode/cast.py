@@ -7,7 +7,7 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.run import Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import Cast, CastRequest
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
@@ -89,7 +89,7 @@ def _coverage(request: CastRequest, feedback: FeedbackSetting) -> Coverage | Non
     return "first_three_tests" if request.options[COVERAGE] == "first_three_tests" else "upstream_first_three_methods"
 
 
-def _observe(report: ProgramReport, coverage: Coverage | None, tests: tuple[str, ...]) -> Observation:
+def _observe(report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str, ...]) -> Observation:
     """What compiler and tests say, as far as the setting shows it."""
     failures = None if coverage is None else execution_text(report, coverage, tests)
     return Observation(

@@ -4,7 +4,7 @@ from typing import Literal
 
 from sandbox.judging.runners.unittest_tests import case_classes
 from schemas.feedback import Feedback
-from schemas.verdict import CaseReport, Outcome, ProgramReport
+from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.language.prompt import fill
 
@@ -45,12 +45,12 @@ def feedback_parts(feedback: Feedback) -> str:
     return "\n\n".join(f"{title}:\n{text}" for title, text in titled if text is not None)
 
 
-def compilation_text(report: ProgramReport) -> str:
+def compilation_text(report: ProgramVerdict) -> str:
     """What the compiler says: its traceback, or that there is no syntax error."""
     return NO_SYNTAX_ERRORS if report.compile_error is None else report.compile_error.rstrip("\n")
 
 
-def execution_text(report: ProgramReport, coverage: Coverage, tests: tuple[str, ...]) -> str | None:
+def execution_text(report: ProgramVerdict, coverage: Coverage, tests: tuple[str, ...]) -> str | None:
     """Name and traceback of each failing test that the coverage shows; None where it shows no failure.
 
     An error of the module and a time limit are shown whatever the coverage, but for upstream's.
@@ -81,7 +81,7 @@ def shortened(text: str) -> str:
     return f"{front}\n...\n{rear}"
 
 
-def _covered(cases: tuple[CaseReport, ...], coverage: Coverage, tests: tuple[str, ...]) -> tuple[CaseReport, ...]:
+def _covered(cases: tuple[CaseVerdict, ...], coverage: Coverage, tests: tuple[str, ...]) -> tuple[CaseVerdict, ...]:
     if coverage == "full":
         return cases
     if coverage == "first_three_tests":
@@ -90,7 +90,7 @@ def _covered(cases: tuple[CaseReport, ...], coverage: Coverage, tests: tuple[str
     return tuple(case for case in cases if case.name in methods[:N_PARTIAL])
 
 
-def _method(case: CaseReport) -> str:
+def _method(case: CaseVerdict) -> str:
     return case.name.rpartition(".")[2].upper()
 
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from sandbox.judging.runners.programs import UnittestProgram
-from sandbox.judging.runners.unittest_tests import chosen_cases
+from sandbox.judging.runners.unittest_tests import method_names
 from schemas.base import Frozen
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 
@@ -82,7 +81,7 @@ def require_tests(task: Task) -> Task:
         BadRow: bad_tests, where the text is not Python or has no test method.
     """
     try:
-        chosen_cases(UnittestProgram(code="", test=task.test))
+        method_names(task.test)
     except (ValueError, MemoryError) as fault:
         raise BadRow("bad_tests", f"test: {fault}") from None
     return task

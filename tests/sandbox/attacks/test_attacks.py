@@ -13,10 +13,10 @@ from sandbox import registry
 from sandbox.canary.baits import planted_baits
 from sandbox.canary.programs import Family, Program
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
+from sandbox.judging.function_tests import run_function_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.attacks.conftest import AT_ONCE
 from tests.sandbox.attacks.corpus import attacks, corpus, fitting, legitimate_programs
 from tests.sandbox.attacks.host import Host
@@ -37,7 +37,7 @@ def f(): return 1 if not left and len(others) < 8 and sorted([2, 1]) == [1, 2] e
 def wrong_verdicts(sandbox: Sandbox, programs: Iterable[Program], host: Host, *, with_probes: bool = False) -> dict[str, str]:
     """Title -> what came out, of every program that did not end as it must."""
 
-    def verdict(program: Program) -> FunctionVerdict | SandboxUnavailable:
+    def verdict(program: Program) -> ProgramVerdict | SandboxUnavailable:
         limits = host.limits
         if program.must_pass:
             limits = limits.model_copy(update={"wall_s": 30.0, "cpu_s": 5.0})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
+from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.attacks.host import MIB, hard_limit
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def _holds_back(pid: int, number: int) -> bool:
 
 
 def test_a_program_does_not_find_the_one_beside_it(sandbox: Sandbox) -> None:
-    said: list[FunctionVerdict] = []
+    said: list[ProgramVerdict] = []
 
     def victim() -> None:
         limits = Limits(cpu_s=5, wall_s=30, file_mb=VICTIM_MB)

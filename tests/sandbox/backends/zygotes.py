@@ -9,9 +9,10 @@ import pytest
 from sandbox.backends.zygote import pool as zygote_pool
 from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.backends.zygote.process import Zygote
-from sandbox.judging.function_tests import FunctionVerdict, run_function_tests
+from sandbox.judging.function_tests import run_function_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
+from schemas.verdict import ProgramVerdict
 
 LIMITS = Limits(cpu_s=2, wall_s=20)
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +31,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteSandbox]:
     zygote_pool.close_idle()
 
 
-def verdict(sandbox: ZygoteSandbox, code: str, test: str = "assert f() == 1", limits: Limits = LIMITS) -> FunctionVerdict:
+def verdict(sandbox: ZygoteSandbox, code: str, test: str = "assert f() == 1", limits: Limits = LIMITS) -> ProgramVerdict:
     return run_function_tests(sandbox, code, (test,), limits)
 
 

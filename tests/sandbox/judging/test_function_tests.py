@@ -3,9 +3,10 @@
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import LONGEST_DETAIL, FunctionVerdict, run_function_tests
+from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.judged_run import LONGEST_DETAIL
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.programs import programs
 
 LIMITS = Limits(cpu_s=2, wall_s=20)
@@ -19,7 +20,7 @@ def check_style(function, filename="temp.py"):
 check_style(f)"""
 
 
-def verdict(sandbox: BubblewrapSandbox, code: str, *tests: str, limits: Limits = LIMITS) -> FunctionVerdict:
+def verdict(sandbox: BubblewrapSandbox, code: str, *tests: str, limits: Limits = LIMITS) -> ProgramVerdict:
     return run_function_tests(sandbox, code, tests or ("assert f() == 1",), limits)
 
 

@@ -5,11 +5,9 @@ import shutil
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.judged_run import CaseVerdict
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
-    Coverage,
     JavaProgram,
     JavaScriptProgram,
     RepositoryProgram,
@@ -17,29 +15,29 @@ from sandbox.judging.runners.programs import (
     UnittestProgram,
 )
 from sandbox.judging.runners.run import run_tests
-from sandbox.judging.runners.unittest_tests import chosen_cases
+from sandbox.judging.runners.unittest_tests import method_names
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
 pytestmark = pytest.mark.slow
 
 LIMITS = Limits(cpu_s=10, wall_s=60)
 
 
-def run(sandbox: BubblewrapSandbox, program: TestProgram, limits: Limits = LIMITS) -> tuple[CaseVerdict, ...]:
+def run(sandbox: BubblewrapSandbox, program: TestProgram, limits: Limits = LIMITS) -> ProgramVerdict:
     return run_tests(sandbox, program, limits)
 
 
-def outcomes(verdicts: tuple[CaseVerdict, ...]) -> dict[str, str]:
-    return {verdict.name: verdict.outcome.value for verdict in verdicts}
+def outcomes(found: ProgramVerdict) -> dict[str, str]:
+    return {case.name: case.outcome.value for case in found.cases}
 
 
 def test_each_assertion_is_a_verdict_of_its_own(bubblewrap: BubblewrapSandbox):
     tests = ("assert f(1) == 1", "assert f(2) == 3", "assert f(3) == 3")
     found = run(bubblewrap, AssertProgram(code="def f(x): return x", tests=tests))
-    assert [verdict.outcome.value for verdict in found] == ["passed", "failed", "passed"]
-    assert found[1].detail.endswith("assert f(2) == 3\nAssertionError")
-    assert outcomes(run(bubblewrap, AssertProgram(code="def f(x): return x", tests=tests, first=1))) == {"test 1": "passed"}
+    assert outcomes(found) == {"test 1": "passed", "test 2": "failed", "test 3": "passed"}
+    assert found.outcome is Outcome.FAILED
+    assert found.cases[1].detail.endswith("assert f(2) == 3\nAssertionError")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def test_what_ends_a_program_decides_the_tests_that_it_kept_from_running(
     tests = ("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3")
     limits = Limits(cpu_s=1, wall_s=5 if "sleep" in code else 30)
     found = run(bubblewrap, AssertProgram(code=code, tests=tests), limits)
-    assert [verdict.outcome.value for verdict in found] == expected
+    assert list(outcomes(found).values()) == expected
 
 
 def test_humaneval_s_form_puts_nothing_between_prompt_and_completion(bubblewrap: BubblewrapSandbox):
@@ -68,7 +66,7 @@ def test_humaneval_s_form_puts_nothing_between_prompt_and_completion(bubblewrap:
     program = CheckProgram(prompt="def g(x):\n", completion="    return x + 1", test=test, entry_point="g")
     assert outcomes(run(bubblewrap, program)) == {"check": "passed"}
     wrong = run(bubblewrap, program.model_copy(update={"completion": "    return x"}))
-    assert wrong[0].detail.endswith("in check\n    assert candidate(1) == 2\nAssertionError")
+    assert wrong.cases[0].detail.endswith("in check\n    assert candidate(1) == 2\nAssertionError")
 
 
 CASES = """
@@ -95,38 +93,10 @@ def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
     own = {"TestCases.test_b": "passed", "TestCases.test_a": "failed", "TestCases.test_c": "failed", "TestCases.test_d": "passed"}
     inherited = {name.replace("TestCases", "More"): outcome for name, outcome in own.items()}
     assert outcomes(found) == {**own, "More.test_e": "passed", **inherited}
-    details = {verdict.name: verdict.detail for verdict in found}
+    details = {case.name: case.detail for case in found.cases}
     assert details["TestCases.test_a"].endswith("AssertionError: 2 != 3")
     assert "unittest_cases" not in details["TestCases.test_a"]
     assert details["TestCases.test_c"] == "skipped: no reason"
-
-
-@pytest.mark.parametrize(
-    ("coverage", "expected"),
-    [
-        ("first_tests", ("TestCases.test_b", "TestCases.test_a", "TestCases.test_c")),
-        ("upstream_first_three_methods", ()),  # setUpClass, setUp and a helper
-    ],
-)
-def test_partial_coverage_takes_the_first_three(coverage: Coverage, expected: tuple[str, ...]):
-    assert chosen_cases(UnittestProgram(code="", test=CASES, coverage=coverage)) == expected
-    shorter = CASES.replace("    def setUp(self): self.two = 2\n    def helper(self): return 3\n", "")
-    if not expected:
-        chosen = chosen_cases(UnittestProgram(code="", test=shorter, coverage=coverage))
-        assert chosen == ("TestCases.test_b", "TestCases.test_a")
-
-
-def test_errors_of_the_module_and_timeouts_fail_but_in_upstream_s_reading(bubblewrap: BubblewrapSandbox):
-    test = "import unittest\nclass T(unittest.TestCase):\n    def test_x(self): self.assertEqual(f(), 1)"
-    limits = Limits(cpu_s=1, wall_s=20)
-    for code, honest in (("raise KeyError('k')", "failed"), ("def f():\n    while True: pass", "timeout"), ("def f(:", "failed")):
-        readings = [
-            run(bubblewrap, UnittestProgram(code=code, test=test, coverage=coverage), limits)[0].outcome.value
-            for coverage in ("first_tests", "upstream_first_three_methods")
-        ]
-        assert readings == [honest, "passed"], code
-    wrong = UnittestProgram(code="def f(): return 2", test=test, coverage="upstream_first_three_methods")
-    assert outcomes(run(bubblewrap, wrong)) == {"T.test_x": "failed"}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +110,8 @@ def test_errors_of_the_module_and_timeouts_fail_but_in_upstream_s_reading(bubble
 )
 def test_patched_test_classes_are_tampering(bubblewrap: BubblewrapSandbox, code: str):
     found = run(bubblewrap, UnittestProgram(code=code, test=CASES))
-    assert {verdict.reason for verdict in found} == {FailureReason.TAMPERING}
+    assert found.reason is FailureReason.TAMPERING
+    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
 
 
 @pytest.mark.parametrize("how", ["raise unittest.SkipTest('x')", "raise unittest.case._ShouldStop", "raise SystemExit(0)"])
@@ -151,7 +122,7 @@ def test_no_exception_of_unittest_s_own_passes(bubblewrap: BubblewrapSandbox, ho
 
 def test_tests_without_a_test_are_refused():
     with pytest.raises(ValueError, match="no class"):
-        chosen_cases(UnittestProgram(code="", test="x = 1"))
+        method_names("x = 1")
 
 
 TEST_FILE = b"""
@@ -180,16 +151,16 @@ def repository(nodes: tuple[str, ...], by_candidate: tuple[str, ...] = ("pkg/m.p
 
 def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewrap: BubblewrapSandbox):
     found = run(bubblewrap, repository(NODES))
-    assert [(verdict.status, verdict.outcome.value) for verdict in found] == [
-        ("PASSED", "passed"),
-        ("FAILED", "failed"),
-        ("SKIPPED", "failed"),
-        ("XFAIL", "passed"),
-        ("ERROR", "failed"),
-        ("PASSED", "passed"),
-        ("", "failed"),
+    assert [(case.detail.partition("\n")[0], case.outcome.value) for case in found.cases] == [
+        ("", "passed"),
+        ("pytest says FAILED", "failed"),
+        ("pytest says SKIPPED", "failed"),
+        ("pytest says XFAIL", "passed"),
+        ("pytest says ERROR", "failed"),
+        ("", "passed"),
+        ("pytest did not run it", "failed"),
     ]
-    assert "assert 1 == 2" in found[1].detail
+    assert "assert 1 == 2" in found.cases[1].detail
 
 
 @pytest.mark.parametrize(
@@ -202,13 +173,14 @@ def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewra
 )
 def test_a_patched_pytest_is_tampering(bubblewrap: BubblewrapSandbox, text: bytes):
     found = run(bubblewrap, repository(NODES[:2], pkg__m=text))
-    assert {(verdict.outcome, verdict.reason) for verdict in found} == {(Outcome.FAILED, FailureReason.TAMPERING)}
+    assert found.reason is FailureReason.TAMPERING
+    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
 
 
 @pytest.mark.parametrize("name", ["conftest", "tests__conftest", "sitecustomize", "tests__test_m"])
 def test_a_candidate_s_file_that_steers_pytest_is_tampering(bubblewrap: BubblewrapSandbox, name: str):
     found = run(bubblewrap, repository(NODES[:1], (name.replace("__", "/") + ".py",), **{name: b"x = 1\n"}))
-    assert [verdict.reason for verdict in found] == [FailureReason.TAMPERING]
+    assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
 
 
 def test_printing_what_pytest_prints_and_leaving_passes_nothing(bubblewrap: BubblewrapSandbox):
@@ -242,18 +214,18 @@ def javascript(body: str, test: str = "\nif (f(1) !== 1) { throw 'no' }") -> Jav
 def test_javascript_passes_by_its_own_end_only(
     bubblewrap: BubblewrapSandbox, body: str, outcome: str, reason: FailureReason | None
 ):
-    (found,) = run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30))
+    found = run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30))
     assert (found.outcome.value, found.reason) == (outcome, reason)
 
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
 def test_javascript_may_use_lodash_and_may_not_patch_it(bubblewrap: BubblewrapSandbox):
     test = "\nconst _ = require('lodash')\nif (!_.isEqual(f(1), [1])) { throw 'no' }"
-    (found,) = run(bubblewrap, javascript("return [x]", test))
+    found = run(bubblewrap, javascript("return [x]", test))
     if "Cannot find module 'lodash'" in found.detail:
         pytest.skip("lodash is not installed (`apt-get install node-lodash`, or `npm install -g lodash`)")
     assert found.outcome is Outcome.PASSED
-    (forged,) = run(bubblewrap, javascript("return 3", "\nrequire('lodash').isEqual = () => true" + test))
+    forged = run(bubblewrap, javascript("return 3", "\nrequire('lodash').isEqual = () => true" + test))
     assert forged.reason is FailureReason.TAMPERING
 
 
@@ -274,6 +246,6 @@ class Main { public static void main(String[] a) throws Exception { if (A.f(1) !
 )
 def test_java_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str, detail: str):
     program = JavaProgram(prompt="class A { static int f(int x) {", completion=f"{body} }} }}", test=JAVA_TEST)
-    (found,) = run(bubblewrap, program, Limits(cpu_s=3, wall_s=60))
+    found = run(bubblewrap, program, Limits(cpu_s=3, wall_s=60))
     assert found.outcome.value == outcome
     assert detail in found.detail

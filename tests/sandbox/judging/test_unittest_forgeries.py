@@ -4,11 +4,11 @@ import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.judging.function_tests import run_function_tests
-from sandbox.judging.judged_run import CaseVerdict, used_by
+from sandbox.judging.judged_run import used_by
 from sandbox.judging.runners.programs import UnittestProgram
 from sandbox.judging.runners.run import run_tests
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 from tests.sandbox.programs import programs
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ WAITING = programs("waiting_objects.txt")
 LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=2048)
 
 
-def judged(sandbox: BubblewrapSandbox, code: str, tests: str) -> tuple[CaseVerdict, ...]:
+def judged(sandbox: BubblewrapSandbox, code: str, tests: str) -> ProgramVerdict:
     return run_tests(sandbox, UnittestProgram(code=code, test=tests), LIMITS)
 
 
@@ -26,7 +26,8 @@ def judged(sandbox: BubblewrapSandbox, code: str, tests: str) -> tuple[CaseVerdi
 def test_a_forged_method_is_named_as_tampering(bubblewrap: BubblewrapSandbox, name: str):
     tests, _, code = FORGERIES[name].partition("# code:\n")
     found = judged(bubblewrap, code, tests)
-    assert {(case.outcome, case.reason) for case in found} == {(Outcome.FAILED, FailureReason.TAMPERING)}
+    assert found.reason is FailureReason.TAMPERING
+    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
 
 
 WAITED_FOR = {
@@ -70,7 +71,7 @@ def f(x): return 0
     ("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed"), (SKIPS, "failed")]
 )
 def test_what_follows_an_awaited_method_is_awaited(bubblewrap: BubblewrapSandbox, code: str, outcome: str):
-    assert {case.outcome.value for case in judged(bubblewrap, code, AWAITED)} == {outcome}
+    assert {case.outcome.value for case in judged(bubblewrap, code, AWAITED).cases} == {outcome}
 
 
 KEEPS_STATE = """
@@ -135,7 +136,7 @@ def warns(): warnings.warn('x')
 
 def test_tests_may_keep_state_and_programs_may_use_hooks(bubblewrap: BubblewrapSandbox):
     found = judged(bubblewrap, HONEST, KEEPS_STATE)
-    assert {case.name: case.detail for case in found if case.outcome is not Outcome.PASSED} == {}
+    assert {case.name: case.detail for case in found.cases if case.outcome is not Outcome.PASSED} == {}
 
 
 def test_modules_below_imported_ones_count_as_used():

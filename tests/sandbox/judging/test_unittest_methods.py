@@ -3,12 +3,11 @@
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.judged_run import CaseVerdict
 from sandbox.judging.runners.programs import UnittestProgram
 from sandbox.judging.runners.run import run_tests
 from sandbox.judging.runners.unittest_tests import expected_failures
 from schemas.run import Limits
-from schemas.verdict import FailureReason
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +30,12 @@ class Plain(unittest.TestCase):
 """
 
 
-def judged(sandbox: BubblewrapSandbox, code: str) -> tuple[CaseVerdict, ...]:
+def judged(sandbox: BubblewrapSandbox, code: str) -> ProgramVerdict:
     return run_tests(sandbox, UnittestProgram(code=code, test=CASES), Limits(cpu_s=10, wall_s=60))
 
 
-def outcomes(verdicts: tuple[CaseVerdict, ...]) -> dict[str, str]:
-    return {verdict.name: verdict.outcome.value for verdict in verdicts}
+def outcomes(found: ProgramVerdict) -> dict[str, str]:
+    return {case.name: case.outcome.value for case in found.cases}
 
 
 def test_unittest_s_odder_methods(bubblewrap: BubblewrapSandbox):
@@ -51,7 +50,7 @@ def test_unittest_s_odder_methods(bubblewrap: BubblewrapSandbox):
         "Plain.test_never_awaited": "failed",
     }
     assert outcomes(found) == expected
-    assert {verdict.name: verdict.detail for verdict in found}["Plain.test_never_awaited"].endswith("did not run to its end")
+    assert {case.name: case.detail for case in found.cases}["Plain.test_never_awaited"].endswith("did not run to its end")
 
 
 @pytest.mark.parametrize("awaited", ["False", "getattr(g, '__name__', '').startswith('async')"])
@@ -64,7 +63,8 @@ def test_no_coroutine_passes_unawaited(bubblewrap: BubblewrapSandbox, awaited: s
 def test_an_assignment_that_the_tests_do_not_make_is_tampering(bubblewrap: BubblewrapSandbox):
     code = "import time\ndef f(x):\n    time.time = time.sleep = lambda *a: None\n    return x"
     found = judged(bubblewrap, code)
-    assert {verdict.reason for verdict in found} == {FailureReason.TAMPERING}
+    assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
+    assert set(outcomes(found).values()) == {"failed"}
 
 
 def test_a_late_import_understands_signatures_that_an_early_one_made(bubblewrap: BubblewrapSandbox):
@@ -122,4 +122,5 @@ class T(unittest.IsolatedAsyncioTestCase):
 def test_a_patched_inspect_is_tampering(bubblewrap: BubblewrapSandbox, awaited: str):
     code = f"import inspect\ndef f(x): return 0\ninspect.iscoroutinefunction = lambda g: getattr(g, '__name__', '') in {awaited}"
     found = run_tests(bubblewrap, UnittestProgram(code=code, test=PATCHED), Limits(cpu_s=10, wall_s=60))
-    assert {verdict.reason for verdict in found} == {FailureReason.TAMPERING}
+    assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
+    assert set(outcomes(found).values()) == {"failed"}

@@ -9,7 +9,7 @@ from schemas.episode import Step
 from schemas.errors import SandboxUnavailable
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider
-from schemas.verdict import Outcome, ProgramReport
+from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
@@ -36,13 +36,13 @@ def user(turn: int, text: str = "message") -> Step:
     return Step(turn=turn, role=Role.USER, content=text)
 
 
-def answer(turn: int, text: str, report: ProgramReport | None) -> Step:
+def answer(turn: int, text: str, report: ProgramVerdict | None) -> Step:
     return Step(turn=turn, role=Role.ASSISTANT, content=text, program=report)
 
 
-def report_of(code: str) -> ProgramReport:
+def report_of(code: str) -> ProgramVerdict:
     """Code that says `broken` does not compile, code that says `right` passes; everything else fails."""
-    return ProgramReport(
+    return ProgramVerdict(
         outcome=Outcome.PASSED if "right" in code else Outcome.FAILED,
         compile_error=f"error in {code}\n" if "broken" in code else None,
         verdict_id=content_id(code),
@@ -56,7 +56,7 @@ class Reports:
     asked: list[tuple[SuiteKind, str, tuple[str, ...]]] = field(default_factory=list[tuple[SuiteKind, str, tuple[str, ...]]])
     is_down: bool = False
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         self.asked.append((kind, code, tests))
         if self.is_down:
             raise SandboxUnavailable("no sandbox")

@@ -8,7 +8,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.feedback import Feedback
 from schemas.run import Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.simulated_feedback import FeedbackPrompt, SimulatedFeedback
@@ -16,7 +16,7 @@ from tasks.dialogue.transcript import Transcript
 from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
 
 
-def observe(report: ProgramReport) -> Observation:
+def observe(report: ProgramVerdict) -> Observation:
     return Observation(Feedback(compilation=report.compile_error or "fine"), report.compile_error is not None)
 
 

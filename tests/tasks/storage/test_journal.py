@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.feedback import Feedback
-from schemas.verdict import CaseReport, FailureReason, Outcome, ProgramReport
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 from tasks.storage.journal import JournalWriter, read_journal, remove_journal
 
 
@@ -95,8 +95,8 @@ def test_a_removed_journal_is_gone_and_removing_it_again_is_harmless(tmp_path: P
 
 
 def test_feedback_and_what_a_program_told_are_kept_and_text_that_utf8_cannot_hold_is_replaced(tmp_path: Path) -> None:
-    case = CaseReport(name="TestCases.test_1", outcome=Outcome.FAILED, detail="AssertionError: ünï")
-    program = ProgramReport(verdict_id="v", outcome=Outcome.FAILED, reason=FailureReason.TAMPERING, cases=(case,))
+    case = CaseVerdict(name="TestCases.test_1", outcome=Outcome.FAILED, detail="AssertionError: ünï")
+    program = ProgramVerdict(verdict_id="v", outcome=Outcome.FAILED, reason=FailureReason.TAMPERING, cases=(case,))
     answer = Step(turn=1, role=Role.ASSISTANT, content="x", program=program)
     user = Step(turn=2, role=Role.USER, content="y", feedback=Feedback(compilation="No errors", verbal="look \ud800 there"))
     JournalWriter(tmp_path).append("e1", 1, (answer, user))

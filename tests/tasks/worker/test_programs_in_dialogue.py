@@ -17,7 +17,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.rows import from_arrow
 from schemas.run import Limits
 from schemas.score import Score
-from schemas.verdict import Outcome, ProgramReport, TestVerdict
+from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
 from tasks import converse as converse_stage
 from tasks.benchmarks import registry
 from tasks.converse import Conversed, context_for, converse
@@ -190,18 +190,18 @@ def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path
 @pytest.mark.parametrize(("outcome", "is_kept"), [(Outcome.PASSED, True), (Outcome.FAILED, True), (Outcome.TIMEOUT, False)])
 def test_a_timeout_is_not_kept_since_it_tells_of_the_machine_too(outcome: Outcome, is_kept: bool) -> None:
     cache = ReportCache()
-    cache.keep(ProgramReport(verdict_id="v", outcome=outcome))
+    cache.keep(ProgramVerdict(verdict_id="v", outcome=outcome))
     assert (cache.get("v") is not None) == is_kept
 
 
 def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
     cache = ReportCache(characters=2000)
     for length in (1000, 10):
-        cache.keep(ProgramReport(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
-    cache.keep(ProgramReport(verdict_id="other", outcome=Outcome.FAILED))
-    cache.keep(ProgramReport(verdict_id="third", outcome=Outcome.FAILED))
+        cache.keep(ProgramVerdict(verdict_id="twice", outcome=Outcome.FAILED, detail="x" * length))
+    cache.keep(ProgramVerdict(verdict_id="other", outcome=Outcome.FAILED))
+    cache.keep(ProgramVerdict(verdict_id="third", outcome=Outcome.FAILED))
     assert [cache.get(name) is not None for name in ("twice", "other", "third")] == [False, True, True]
-    cache.keep(ProgramReport(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
+    cache.keep(ProgramVerdict(verdict_id="fourth", outcome=Outcome.FAILED, detail="x" * 500))
     assert [cache.get(name) is not None for name in ("other", "third", "fourth")] == [True, True, True]
 
 

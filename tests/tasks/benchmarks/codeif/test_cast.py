@@ -10,7 +10,7 @@ from schemas.episode import StopReason
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider, Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
 from tasks.benchmarks.contract import CastRequest
@@ -41,7 +41,7 @@ class Numbered:
 class NoPrograms:
     """A benchmark that runs no program within its dialogues asks for none."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         raise AssertionError(f"{kind} program was asked for")
 
 

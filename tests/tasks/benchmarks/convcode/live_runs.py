@@ -14,7 +14,7 @@ from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import VerbalFeedback
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import CastRequest, FinishedRun
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
@@ -74,15 +74,15 @@ PROBLEMS = tuple(problem(task) for task in PLOTS)
 
 
 @cache
-def _report(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+def _report(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
     verdict = run_program(registry.load("bubblewrap"), kind, code, tests, Limits())
-    return ProgramReport(verdict_id="v", **dict(verdict))
+    return ProgramVerdict(verdict_id="v", **dict(verdict))
 
 
 class Programs:
     """Runs each program in the sandbox, equal ones once."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         return _report(kind, code, tests)
 
 

@@ -13,7 +13,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider, Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.stage import live_dialog
@@ -125,14 +125,14 @@ def recorded(folder: Path, name: str, answers: Mapping[int, str]) -> Overheard:
 class Programs:
     """Runs programs in the zygote, equal ones once in the whole test process."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         return await asyncio.to_thread(_run, kind, code, tests)
 
 
 @cache
-def _run(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+def _run(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
     found = run_program(registry.load("zygote"), kind, code, tests, BENCHMARK.limits)
-    return ProgramReport(verdict_id=content_id([code, tests]), **dict(found))
+    return ProgramVerdict(verdict_id=content_id([code, tests]), **dict(found))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.feedback import FEEDBACK_SETTINGS
 from schemas.problem import SuiteKind
 from schemas.run import Sampling
-from schemas.verdict import ProgramReport
+from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE, STATIC
@@ -34,7 +34,7 @@ FIVE = (
 
 
 class Reports:
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramReport:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         return report_of(code)
 
 

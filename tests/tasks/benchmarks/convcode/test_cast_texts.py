@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.feedback import Feedback
-from schemas.verdict import CaseReport, Outcome, ProgramReport
+from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import (
     LONG,
     NO_SYNTAX_ERRORS,
@@ -28,15 +28,17 @@ class TestCases(unittest.TestCase):
 """
 
 
-def report(marks: str, outcome: Outcome | None = None, module_error: str | None = None) -> ProgramReport:
+def report(marks: str, outcome: Outcome | None = None, module_error: str | None = None) -> ProgramVerdict:
     """A report of tests a, b, ...: `+` passes, `-` fails, `t` runs out of time."""
     outcomes = {"+": Outcome.PASSED, "-": Outcome.FAILED, "t": Outcome.TIMEOUT}
     cases = tuple(
-        CaseReport(name=f"TestCases.test_{letter}", outcome=outcomes[mark], detail="" if mark == "+" else f"{mark} of {letter}\n")
+        CaseVerdict(
+            name=f"TestCases.test_{letter}", outcome=outcomes[mark], detail="" if mark == "+" else f"{mark} of {letter}\n"
+        )
         for letter, mark in zip("abcdefgh", marks, strict=False)
     )
     worst = Outcome.TIMEOUT if "t" in marks else Outcome.FAILED if "-" in marks or module_error else Outcome.PASSED
-    return ProgramReport(outcome=outcome or worst, detail="of d: hidden", module_error=module_error, cases=cases, verdict_id="v")
+    return ProgramVerdict(outcome=outcome or worst, detail="of d: hidden", module_error=module_error, cases=cases, verdict_id="v")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,8 @@ def test_upstream_s_coverage_takes_an_error_of_the_module_for_a_pass() -> None:
 
 
 def test_a_test_s_name_is_its_method_in_capitals() -> None:
-    cases = (CaseReport(name="TestOthers.testUpper_Case", outcome=Outcome.FAILED, detail="d"),)
-    found = ProgramReport(outcome=Outcome.FAILED, cases=cases, verdict_id="v")
+    cases = (CaseVerdict(name="TestOthers.testUpper_Case", outcome=Outcome.FAILED, detail="d"),)
+    found = ProgramVerdict(outcome=Outcome.FAILED, cases=cases, verdict_id="v")
     assert execution_text(found, "full", ()) == "TESTUPPER_CASE\nd"
 
 
@@ -100,8 +102,8 @@ def test_three_long_lines_keep_the_first_and_the_last() -> None:
 
 
 def test_long_execution_feedback_is_cut() -> None:
-    cases = tuple(CaseReport(name=f"T.test_{n}", outcome=Outcome.FAILED, detail="line\n" * 500) for n in range(4))
-    text = execution_text(ProgramReport(outcome=Outcome.FAILED, cases=cases, verdict_id="v"), "full", ())
+    cases = tuple(CaseVerdict(name=f"T.test_{n}", outcome=Outcome.FAILED, detail="line\n" * 500) for n in range(4))
+    text = execution_text(ProgramVerdict(outcome=Outcome.FAILED, cases=cases, verdict_id="v"), "full", ())
     assert text == "TEST_0\nline\nline\nline\nline\n...\nline\nline\nline\nline\nline"
 
 

@@ -8,12 +8,11 @@ import pytest
 
 from sandbox import registry
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import CaseVerdict
 from sandbox.judging.runners.programs import UnittestProgram
 from sandbox.judging.runners.run import run_tests
 from schemas.problem import Problem
 from schemas.run import Limits
-from schemas.verdict import Outcome
+from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.convcode.stage import stage
 from tests.bench.references import CHECK_CLASHES, MBPP_FAULTS
 from tests.tasks.benchmarks.convcode.raw_rows import sample
@@ -32,7 +31,7 @@ def zygote() -> Sandbox:
 
 def run_code(sandbox: Sandbox, problem: Problem, code: str) -> tuple[CaseVerdict, ...]:
     (test,) = problem.instructions[0].suite.tests
-    return run_tests(sandbox, UnittestProgram(code=code, test=test), LIMITS)
+    return run_tests(sandbox, UnittestProgram(code=code, test=test), LIMITS).cases
 
 
 def failing(sandbox: Sandbox, problems: list[Problem]) -> set[str]:
