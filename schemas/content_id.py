@@ -1,7 +1,7 @@
 """Content ids: the digest of canonical JSON (DESIGN: identity).
 
-Equal content gives equal ids in every process, on every machine and under every hash seed; what has no single
-canonical form (sets, NaN, bytes, arbitrary objects) is refused instead of being rendered somehow.
+Equal content gives equal ids in every process, on every machine and under every hash seed. Values without one canonical form
+(sets, NaN, bytes, arbitrary objects) are refused.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Staged dialogs: what will be said, turn by turn (the UniDial-EvalKit schema, typed; UDE section 3)."""
+"""Staged dialogs: the planned messages, turn by turn (the UniDial-EvalKit schema, typed; UDE section 3)."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ class Role(StrEnum):
 
 
 class HistoryPolicy(StrEnum):
-    """What the subject sees of the past when it is asked for turn n."""
+    """How much of the past the subject sees when it is asked for turn n."""
 
     ON_POLICY = "on_policy"
     """I_1, A_1, ..., I_n: its own answers (CodeIF-Bench section 3.1)."""
@@ -56,9 +56,9 @@ class Dialog(Frozen):
     turns: tuple[Turn, ...] = Field(min_length=1)
     labels: tuple[tuple[str, str], ...] = ()
     row_digest: str
-    """Digest of the raw rows that it was made of: of its problem's alone, or of that and of rows of its own."""
+    """Digest of the raw rows it was made of: its problem's row, and its own rows where it has some."""
     problem_digest: str = ""
-    """Row digest of its problem, where the dialog has rows of its own; empty where both are of the same row."""
+    """Row digest of its problem. Empty where the dialog has no rows of its own."""
 
     @property
     def instruction_ids(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Episodes: what happened. A step is one message that was really said."""
+"""Episodes: dialogues that took place. A step is one message that was really said."""
 
 from enum import StrEnum
 
@@ -43,7 +43,7 @@ class Step(Frozen):
     n_calls: int = Field(default=0, ge=0)
     """Requests sent for this message, retries included."""
     program: ProgramVerdict | None = None
-    """On an answer: what running its code told, where somebody ran it within the dialogue."""
+    """On an answer: the report on its code, where a seat ran it within the dialogue."""
     feedback: Feedback | None = None
     """On a user's message: the feedback that it holds."""
 

@@ -1,18 +1,18 @@
 """Every error Parley raises on purpose.
 
     ParleyError
-    ├── UsageError                exit 2: what was asked for cannot be understood or found
-    │   ├── UnknownName           a benchmark, setting, model, sandbox, option, run or episode nobody knows
+    ├── UsageError                exit 2: the request cannot be understood, or names something that is not there
+    │   ├── UnknownName           no benchmark, setting, model, sandbox, option, run or episode has this name
     │   ├── ConfigError           a configuration file or option value that does not validate
-    │   ├── SourceUnreadable      benchmark data of which nothing at all can be read
+    │   ├── SourceUnreadable      nothing of the benchmark's data can be read
     │   └── SchemaMismatch        a Parquet file written by another schema version
     ├── InfraError                a fault of machine or service, never of the model under test
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
-    │   │   └── HostShortage      the machine, not the program, lacked memory or time: may run when it runs alone
-    │   ├── ModelUnavailable      an endpoint that did not give an answer
-    │   └── ServerUnavailable     Prefect server or Dask cluster that did not start or answer
+    │   │   └── HostShortage      the machine, not the program, lacked memory or time; alone, the program may run
+    │   ├── ModelUnavailable      an endpoint did not give an answer
+    │   └── ServerUnavailable     a Prefect server or Dask cluster did not start or answer
     ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program
-    ├── DiskFull                  no room for what was to be kept: goes on where it stopped once there is
+    ├── DiskFull                  no room on the disk; with room, the same command goes on where it stopped
     ├── CorruptRows               rows of the lake that no version of Parley would have written
     └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
 
@@ -33,7 +33,7 @@ class UsageError(ParleyError):
 
 
 class UnknownName(UsageError):
-    """`kind` 'value' is not known; lists what is."""
+    """No `kind` has the name `value`; lists the known names."""
 
     def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "") -> None:
         self.kind, self.value, self.known, self.remedy = kind, value, tuple(known), remedy

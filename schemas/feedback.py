@@ -1,4 +1,4 @@
-"""Feedback on code: what was told, and the nine settings of ConvCodeWorld (section 2), and none at all."""
+"""Feedback on code, and its settings: ConvCodeWorld's nine (section 2), and none at all."""
 
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ class VerbalFeedback(StrEnum):
 
 
 class Feedback(Frozen):
-    """What was told about one piece of code, kind by kind; None where a setting, or its speaker, tells nothing of that kind."""
+    """Feedback on one piece of code, by kind. None where the setting, or its speaker, gives none of that kind."""
 
     compilation: str | None = None
     execution: str | None = None
@@ -26,7 +26,7 @@ class Feedback(Frozen):
 
 
 class FeedbackSetting(Frozen):
-    """Omega = <f_c, [none | f_e | f_e*], [none | f_v | f_v*]>; without compilation feedback there is none of the others."""
+    """Omega = <f_c, [none | f_e | f_e*], [none | f_v | f_v*]>; without compilation feedback there is no other."""
 
     compilation: bool = True
     execution: ExecutionFeedback = ExecutionFeedback.NONE

@@ -1,4 +1,4 @@
-"""What other distributions add to Parley's registries, by entry points."""
+"""Finds the entry points by which other distributions add to Parley's registries."""
 
 import sys
 from functools import lru_cache
@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 def plugins(group: str) -> dict[str, EntryPoint]:
     """Entry points of a group by name. Nothing is imported.
 
-    Listing those of every distribution takes milliseconds, so it is done once for each state of `sys.path`.
+    Listing takes milliseconds, so it is done once for each state of `sys.path`.
     """
     return _found(group, tuple(sys.path))
 

@@ -1,4 +1,4 @@
-"""Problems: what is asked, and the tests that decide (CodeIF-Bench section 3.1: D = {(I_k, T_k)})."""
+"""Problems: instructions, and the tests that decide them (CodeIF-Bench section 3.1: D = {(I_k, T_k)})."""
 
 from typing import Literal
 

@@ -18,7 +18,7 @@ Converter = Callable[[Any], Any]
 
 @cache
 def _to_plain(kind: pa.DataType) -> Converter | None:
-    """What turns a model's value into what Arrow takes for that type; None where Arrow takes it as it is."""
+    """Converter from a model's value to Arrow's form of that type; None where Arrow takes the value as it is."""
     if pa.types.is_list(kind):
         inner = _to_plain(kind.value_type)
         return None if inner is None else lambda value: None if value is None else [inner(item) for item in value]
@@ -39,7 +39,7 @@ def _to_plain(kind: pa.DataType) -> Converter | None:
 
 @cache
 def _from_plain(kind: pa.DataType) -> Converter | None:
-    """The way back for one Arrow type; None where the model takes the value as it is."""
+    """Converter back from one Arrow type; None where the model takes the value as it is."""
     if pa.types.is_list(kind):
         inner = _from_plain(kind.value_type)
         return None if inner is None else lambda value: None if value is None else tuple(inner(item) for item in value)
@@ -110,7 +110,7 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
     found_name, found_version = metadata.get(NAME_KEY, b"?").decode(), metadata.get(VERSION_KEY, b"?").decode()
     if (found_name, found_version) != (table, str(spec.version)):
         raise SchemaMismatch(
-            f"{place} holds table {found_name!r} of schema version {found_version}, this Parley reads {table!r} version"
+            f"{place} holds table {found_name!r} of schema version {found_version}. This Parley reads {table!r} version"
             f" {spec.version}. {_remedy(found_name == table, found_version, spec.version)}"
         )
 
@@ -118,8 +118,8 @@ def check_version(table: str, schema: pa.Schema, place: str) -> None:
 def _remedy(is_same_table: bool, found: str, wanted: int) -> str:
     if is_same_table and found.isdecimal():
         if int(found) < wanted:
-            return "Type `parley publish --migrate`: it brings what an older Parley wrote up to date"
-        return "A newer Parley wrote it: install that one"
+            return "Type `parley publish --migrate` to update the files of an older Parley"
+        return "A newer Parley wrote it: install that version"
     return "Move the file away and run again to make it anew"
 
 
@@ -147,5 +147,5 @@ def from_arrow(data: pa.Table, model: type[M]) -> list[M]:
         number, *steps = first["loc"]
         raise CorruptRows(
             f"{model.__name__} row {number}: {'.'.join(map(str, steps))} = {first['input']!r:.80}: {first['msg']}. The Parquet"
-            " file was changed or damaged since it was written: remove it and type the same command again, which makes it anew"
+            " file was changed or damaged since it was written. Remove it and type the same command again to make it anew"
         ) from error

@@ -1,4 +1,4 @@
-"""What is run: models, sampling and RunSpec, and the ids made of them (DESIGN: identity).
+"""Runs: models, sampling and RunSpec, and the ids made of them (DESIGN: identity).
 
 Each id names only what can change its layer. `run_id` leaves out limits of size, addresses and parallelism, so that a run may be
 grown, moved and resumed; `episode_id` leaves out what only scoring reads, so that a new way of scoring re-runs no dialogue.
@@ -24,7 +24,7 @@ class Provider(StrEnum):
 
 
 class ModelIdentity(Frozen):
-    """What can change a model's answers. Its address and key are not here: see ModelEndpoint."""
+    """Every property that can change a model's answers. Its address and key are in ModelEndpoint."""
 
     provider: Provider
     name: str
@@ -42,7 +42,7 @@ class ModelIdentity(Frozen):
 
 
 class ModelEndpoint(Frozen):
-    """Where a model is reached. Never part of an id, never holds a key: only the name of the variable that does."""
+    """Where a model is reached. Never part of an id. Names the variable that holds the key, never the key."""
 
     base_url: str | None = None
     key_env: str | None = None
@@ -73,7 +73,7 @@ class Limits(Frozen):
     tmp_mb: int = Field(default=64, ge=1)
     open_files: int = Field(default=128, ge=16)
     output_kb: int = Field(default=64, ge=1)
-    """Of stdout and stderr each: what lies beyond is cut away, not kept in memory."""
+    """Bound of stdout and of stderr. Output beyond it is cut away, not kept in memory."""
 
     @property
     def address_space_mb(self) -> int:
@@ -92,6 +92,7 @@ class RuntimeLimits(Limits):
 
     @property
     def address_space_mb(self) -> int:
+        """Bound of one process's address space, the reserved part included."""
         return self.memory_mb + self.reserved_mb
 
 
@@ -117,24 +118,27 @@ class RunSpec(Frozen):
     """(name, digest) of every prompt text and persona of the cast."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
-    sandbox: str = "bubblewrap"
+    sandbox: str = "zygote"
     limits: Limits = Limits()
     runner_version: int = 1
 
     @property
     def run_id(self) -> str:
+        """Id made of every field: 32 hex digits."""
         return content_id(self)
 
     @property
     def options(self) -> dict[str, str]:
+        """All options, name -> value."""
         return dict(self.episode_options + self.scoring_options)
 
     @property
     def full_setting(self) -> str:
+        """`BENCHMARK.SETTING`, as the command line takes it."""
         return f"{self.benchmark}.{self.setting}"
 
     def episode_ingredients(self, row_digest: str, sample: int) -> dict[str, object]:
-        """All that can change an episode, by name: what `why-rerun` compares field by field."""
+        """Every value that can change an episode, by name; `why-rerun` compares them field by field."""
         return {
             "benchmark": self.benchmark,
             "benchmark_version": self.benchmark_version,
@@ -151,6 +155,7 @@ class RunSpec(Frozen):
         }
 
     def episode_id(self, row_digest: str, sample: int) -> str:
+        """Id of one sample (0 and up) of the dialog with this row digest: 32 hex digits."""
         return content_id(self.episode_ingredients(row_digest, sample))
 
 
@@ -167,7 +172,7 @@ def verdict_id(
 
     Args:
         environment: the sandbox's fingerprint (backend, Python, installed versions or image digest).
-        kind: what the tests are. Statements are not named in it: verdicts stand that are older than the other kinds.
+        kind: the kind of the tests. `statements` adds nothing to the id, so that verdicts older than the other kinds keep theirs.
     """
     parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
     return content_id(parts if kind == "statements" else {**parts, "kind": kind})
@@ -192,7 +197,7 @@ class RunRecord(Frozen):
     setting: str
     dataset_version: str
     revision: str = ""
-    """The subject's: what makes drift of hosted models visible by night."""
+    """The subject's revision. It makes drift of hosted models visible, night by night."""
     spec_json: str
     """Canonical JSON of the RunSpec."""
     sandbox: str
@@ -218,17 +223,17 @@ class RunRecord(Frozen):
     """Requests sent by the latest invocation."""
     docs_path: str | None = None
     state_digest: str | None = None
-    """Digest of all that this state was made from (wanted episodes, sandbox environment, metric versions): while it stays
+    """Digest of everything this state was made from (wanted episodes, sandbox environment, metric versions). While it stays
     the same, there is nothing to do. None unless finished."""
     parley_version: str
     state: tuple[tuple[str, str], ...] = ()
-    """What `state_digest` is made of, by name; of a run that is not finished what it last was."""
+    """Ingredients of `state_digest`, by name. An incomplete run keeps the ingredients of its earlier record."""
     work: RunWork | None = None
-    """What the latest invocation did for it, and why."""
+    """The latest invocation's work for this run, and the reasons."""
 
 
 class RunEpisode(Frozen):
-    """That a run contains an episode."""
+    """Membership of one episode in one run."""
 
     run_id: str
     benchmark: str
@@ -261,7 +266,7 @@ class NightRecord(Frozen):
     n_published: int = Field(ge=0)
     n_withheld: int = Field(ge=0)
     work: tuple[RunWork, ...] = ()
-    """Of each run: what was reused, what was paid, and why."""
+    """For each run: how much was reused, how much was paid, and why."""
 
 
 class QualityCheck(Frozen):

@@ -72,6 +72,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
+        """Arrow schema of the table's files, its name and version in the metadata."""
         return pa.schema(_fields(self.model), metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()})
 
 

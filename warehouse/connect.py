@@ -26,7 +26,7 @@ def warehouse_path(home: Path) -> Path:
 
 
 def identity(path: Path) -> tuple[int, int, int] | None:
-    """Tells a published file from those before and after it: inode, bytes, time of change in nanoseconds. None without a file."""
+    """Inode, size in bytes and time of change in nanoseconds: they differ between two publications. None without a file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def connect(home: Path) -> "DuckDBPyConnection":
         if identity(path) == found:
             return connection
         connection.close()
-    raise ParleyError(f"{path} was replaced {_OPENINGS} times while it was opened. What publishes it so often?")
+    raise ParleyError(f"{path} was replaced {_OPENINGS} times while it was opened. Ask again when other publications have ended")
 
 
 def _attached(path: Path) -> "DuckDBPyConnection":
@@ -124,8 +124,7 @@ def named_query(home: Path, name: str, **parameters: object) -> Rows:
 def shown_runs(home: Path) -> dict[str, str]:
     """Runs that the published warehouse shows as finished: run_id -> `finished_at` of the record it holds.
 
-    A record of the lake with another time is one that the warehouse does not show yet. Empty where there is no warehouse or it
-    cannot be read: then it shows nothing.
+    The warehouse does not show a record of the lake with another time yet. Empty where the warehouse is missing or unreadable.
     """
     try:
         return dict(query(home, "select run_id, finished_at from runs where status = 'finished'")[1])

@@ -17,7 +17,7 @@ _PAST_THE_CACHE = getattr(os, "O_DIRECT", 0)
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file's content: by sharing its blocks where the file system can, else past the page cache, else as usual.
+    """Copy a file's content. Shares its blocks where the file system can, else bypasses the page cache, else copies as usual.
 
     The page cache makes a copy several times slower: each page of it is allocated, zeroed and filled, to be written once.
 

@@ -1,10 +1,10 @@
-"""Blocks of the publication before, kept behind a new one's end for readers that open the file while it is replaced.
+"""Keeps blocks of the earlier publication behind the new file's end, for readers that open the file while it is replaced.
 
-DuckDB opens a file by name twice: it reads the header through the first opening and the blocks through the second. Between them
-a publication may have put a new file in its place. That file is a copy of the old one with one checkpoint more, and a checkpoint
-writes over no block that the header before it reaches; it only cuts free ones off the file's end. With those put back, the old
-header and the new file are the old publication, whole. A line at the very end says how long the file is without them, as long as
-the header is still the same: another program that writes to the file changes it, and may use their place.
+DuckDB opens a file by name twice: it reads the header through the first opening and the blocks through the second. A publication
+may replace the file in between. The new file is a copy of the old one with one more checkpoint. A checkpoint overwrites no block
+that the header before it reaches; it only cuts free blocks off the file's end. With these blocks put back, the old header and the
+new file are the old publication, whole. A line at the very end tells the file's length without them. It counts only while the
+header is unchanged: another program that writes to the file changes the header, and may use the blocks' place.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _MARK_BYTES = len(_MARK % (b"0" * 64, 0))
 
 
 def keep_cut_off_blocks(old: Path, new: Path) -> None:
-    """Put back what the file `new`, a copy of `old` with one checkpoint more, has lost at its end.
+    """Put back the blocks that the file `new`, a copy of `old` with one more checkpoint, has lost at its end.
 
     Raises:
         OSError: no room or no right to write.
@@ -36,7 +36,7 @@ def keep_cut_off_blocks(old: Path, new: Path) -> None:
 
 
 def drop_kept_blocks(path: Path) -> None:
-    """Leave of a file what DuckDB wrote."""
+    """Cut the kept blocks off a file."""
     os.truncate(path, _own_bytes(path))
 
 

@@ -31,7 +31,7 @@ def interval(values: Sequence[float], clusters: Sequence[str]) -> Interval | Non
         clusters: the problem of each value.
 
     Returns:
-        (low, high); None without values, and where resampling clusters cannot tell: there is one only, or all have one mean.
+        (low, high). None without values, and where resampling tells nothing: a single cluster, or clusters of one mean.
 
     Raises:
         ValueError: not one cluster for each value.
@@ -102,7 +102,7 @@ def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, l
 def register_intervals(connection: "DuckDBPyConnection") -> None:
     """Offer `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` to SQL; NULL where there is no interval.
 
-    They are known to this connection only: marts hold results, so readers need no function of ours.
+    Only this connection knows them: marts hold results, so readers need no function of ours.
     """
     from duckdb.func import SPECIAL
 

@@ -1,4 +1,4 @@
-"""Bringing the warehouse's tables up to date with the lake: what changed is deleted and loaded again, partition by partition."""
+"""Brings the warehouse's tables up to date with the lake: deletes changed partitions and loads them again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Synced:
-    """What one table's update did."""
+    """One table's update, counted."""
 
     changed: tuple[Partition, ...] = ()
     """Loaded anew, or removed (then without parts)."""
@@ -45,9 +45,9 @@ class Synced:
     n_rows: int = 0
     """Rows read from those files."""
     n_repeated: int = 0
-    """Of them, rows that a newer part repeats and that were left out."""
+    """Rows left out because a newer part repeats them."""
     damaged: tuple[Damage, ...] = ()
-    """Left out: the table holds nothing of them, and the next publication tries again."""
+    """Partitions left out. The table holds nothing of them, and the next publication tries again."""
 
 
 def targets(table: str) -> tuple[str, ...]:
@@ -62,14 +62,14 @@ def sync_table(
     wanted: Mapping[str, Partition],
     in_scope: Callable[[Partition], bool] = lambda _: True,
 ) -> Synced:
-    """Make the rows of one table those of the wanted partitions. May commit what is open, and then leaves a transaction open.
+    """Make one table hold the rows of the wanted partitions. May commit the open transaction, and then leaves a new one open.
 
     Args:
         wanted: folder -> partition.
         in_scope: partitions that may change; others stay as they are.
 
     Raises:
-        LakeMoved: a part that is gone since it was listed.
+        LakeMoved: a part has gone since it was listed.
     """
     stale, gone = out_of_date(connection, table, wanted, in_scope)
     known = loaded_parts(connection, table)
@@ -89,7 +89,7 @@ def sync_table(
 def out_of_date(
     connection: "DuckDBPyConnection", table: str, wanted: Mapping[str, Partition], in_scope: Callable[[Partition], bool]
 ) -> tuple[tuple[Partition, ...], tuple[Partition, ...]]:
-    """Partitions in scope that are to be loaded (again), and those that are to go."""
+    """Partitions in scope to load (again), and partitions to remove."""
     loaded = loaded_parts(connection, table)
     stale = tuple(p for p in wanted.values() if in_scope(p) and loaded.get(p.folder) != p.parts)
     gone = tuple(Partition(table, folder) for folder in loaded if folder not in wanted and in_scope(Partition(table, folder)))
@@ -132,7 +132,7 @@ Batch = list[tuple[Partition, Part, "pa.Table"]]
 def _batches(lake: Path, partitions: Iterable[Partition], damaged: list[Damage]) -> Iterator[Batch]:
     """Parts with their rows. A partition is not divided, since staging chooses among the rows of one partition.
 
-    One of which a part cannot be read is left out, and added to `damaged`.
+    A partition with an unreadable part is left out, and added to `damaged`.
     """
     batch: Batch = []
     for partition in partitions:
@@ -164,7 +164,7 @@ def _insert(connection: "DuckDBPyConnection", table: str, pieces: Sequence["pa.T
 
 
 def _let_go(connection: "DuckDBPyConnection") -> None:
-    """DuckDB holds the Arrow data of an insert until its transaction ends, and a rebuild inserts all that was ever run."""
+    """Free memory: DuckDB holds an insert's Arrow data until its transaction ends, and a rebuild inserts every run."""
     connection.execute("commit")
     connection.execute("begin")
 

@@ -46,10 +46,11 @@ class MartPlan:
 
     marts: tuple[SqlFile, ...]
     n_unchanged: int
-    """So many of the first were made by the same SQL; all later ones are made anew, since they may read one that changed."""
+    """Number of marts, from the first on, whose SQL is unchanged. Later ones are made anew: they may read one that changed."""
 
     @property
     def complete(self) -> bool:
+        """Whether no mart is to be made anew."""
         return self.n_unchanged == len(self.marts)
 
 
@@ -85,9 +86,9 @@ def plan_marts(connection: "DuckDBPyConnection", given: Sequence[SqlFile]) -> Ma
 
 
 def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Collection[str], published: Collection[str]) -> None:
-    """Bring all marts up to date. Commits what is open and leaves a transaction open.
+    """Bring all marts up to date. Commits the open transaction and leaves a new one open.
 
-    DuckDB 2.0 was seen to read a table as empty that had been made without rows, and filled, in one transaction.
+    DuckDB 2.0 was seen to read a table as empty that one transaction had made without rows and then filled.
 
     Args:
         touched: runs whose rows are to be made anew (or removed, where not published).
@@ -116,7 +117,7 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
 
 
 def _groups(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
-    """Runs, so many at a time that their scores can be held in memory: a rebuild makes the marts of all that was ever run."""
+    """Runs in groups whose scores fit into memory: a rebuild makes the marts of every run."""
     sizes = dict(connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()) if runs else {}
     group: list[str] = []
     n_scores = 0

@@ -1,6 +1,6 @@
-"""A copy of the warehouse made ahead, while a night's models answer: of a publication's steps, the copy alone grows for ever.
+"""Copies the warehouse ahead of a publication, while a night's models answer. No other step of a publication grows for ever.
 
-It is named after the file that it was made of, and used only while that is still the warehouse. Every publication removes it.
+The copy is named after its original, and used only while the original is still the warehouse. Every publication removes it.
 """
 
 import os

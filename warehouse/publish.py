@@ -37,7 +37,7 @@ _MEMORY_SHARE = 0.5
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What a publication did."""
+    """One publication, counted."""
 
     path: Path
     n_runs_loaded: int
@@ -45,7 +45,7 @@ class PublishReport:
     n_runs_published: int
     """All runs whose results the file shows."""
     n_runs_withheld: int
-    """Runs of which it shows the row in `runs` and the quality checks only."""
+    """Runs shown by their row in `runs` and their quality checks only."""
     n_files: int
     """Parquet files read."""
     n_rows: int
@@ -57,7 +57,7 @@ class PublishReport:
     """Why the file was made from the lake alone; None where the old one was continued."""
     warnings: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
-    """Runs that call themselves finished and were withheld here: their files are damaged, changed or do not fit together."""
+    """Finished runs that this publication withheld: their files are damaged, changed or do not fit together."""
 
 
 def publish(
@@ -165,7 +165,7 @@ def _publish_locked(
 
 
 def _memory_bytes() -> int:
-    """What DuckDB may hold before it moves data to the disk, beside the new file."""
+    """Memory that DuckDB may hold before it moves data to the disk, beside the new file."""
     return int(min(_MEMORY_BYTES, _MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
 
 

@@ -1,8 +1,7 @@
-"""What the quality checks passed is what is published.
+"""Seals a run's files, so that nothing is published but the very files that passed the quality checks.
 
-When a run finishes, its record takes a seal: a digest over names and contents of its files, table by table. They are compared
-with it before they are loaded, so that a file that was changed, damaged, added or removed since then is not published as if it
-had been checked.
+When a run finishes, its record takes a seal: a digest over names and contents of its files, table by table. A publication
+compares the files with it, and withholds a run with a file that was changed, damaged, added or removed since then.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ PREFIX = "seal."
 
 
 def table_seal(folder: Path) -> str:
-    """Digest of one table's parts of a run, in hex; one of its own where there are none.
+    """Digest of one table's parts of a run: 32 hex digits, also where there are no parts.
 
     Raises:
         OSError: a part that cannot be read.
@@ -41,7 +40,7 @@ def run_seal(folders: Mapping[str, Path]) -> dict[str, str]:
 
 
 def broken_seal(lake: Path, record: Partition) -> str | None:
-    """What differs from the seal that a run's record holds; None where nothing does, or the record holds none.
+    """The tables that differ from the seal in a run's record, as a sentence; None where none does, or there is no seal.
 
     Args:
         record: the run's partition in `runs`.
@@ -53,8 +52,8 @@ def broken_seal(lake: Path, record: Partition) -> str | None:
         return None
     places = " and ".join(str(lake / table / below) for table in changed)
     return (
-        f"files_unchanged: the files of {', '.join(changed)} are not those that the quality checks passed. Put them back, or"
-        f" remove {places} and type the same command again, which makes them anew"
+        f"files_unchanged: the files of {', '.join(changed)} changed after the quality checks. Put the checked files back, or"
+        f" remove {places} and type the same command again to make them anew"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which partitions of the lake the warehouse's tables hold, and which runs a change of them touches."""
+"""Brings the base tables up to date with the lake, and tells which runs a change touches."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,20 +23,21 @@ Choice = Callable[[Partition], bool]
 
 @dataclass
 class Update:
-    """What changed in the base tables."""
+    """Changes of the base tables."""
 
     published: frozenset[str] = frozenset()
     touched: set[str] = field(default_factory=set[str])
-    """Runs of which any row that marts may read changed."""
+    """Runs with a changed row that a mart may read."""
     is_empty: bool = True
     n_files: int = 0
     n_rows: int = 0
     warnings: list[str] = field(default_factory=list[str])
     damaged: list[Damage] = field(default_factory=list[Damage])
     withheld: list[Withheld] = field(default_factory=list[Withheld])
-    """Runs that call themselves finished and are not shown."""
+    """Finished runs that are not shown."""
 
     def add(self, table: str, synced: Synced) -> tuple[Partition, ...]:
+        """Count one table's update in; returns the partitions it changed."""
         self.is_empty = self.is_empty and not synced.changed
         self.n_files += synced.n_files
         self.n_rows += synced.n_rows
@@ -49,16 +50,16 @@ class Update:
 def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing, selected: Collection[str] | None) -> Update:
     """Bring the base tables up to date with the lake.
 
-    Of a run that is not finished only its row and its quality checks are held. Episodes are held of all runs of a published run's
-    benchmark and model, since it may share any of them; the views show those that published runs contain.
+    An unfinished run has only its row and its quality checks in the warehouse. Episodes of all runs of a published run's
+    benchmark and model are loaded, since it may share any of them; the views show the ones that published runs contain.
 
-    A finished run of which files were changed since they were checked, cannot be read or do not fit together is withheld.
+    A finished run is withheld where its files changed after the checks, cannot be read or do not fit together.
 
     Args:
         selected: runs that may change; None for all, which also removes runs that the lake no longer holds.
 
     Raises:
-        SchemaMismatch: another schema version wrote what there is, and no run is left to be shown.
+        SchemaMismatch: another schema version wrote the files, and no run is left to be shown.
     """
     update = Update()
 
@@ -105,7 +106,7 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
 def _records_to_compare(
     connection: "DuckDBPyConnection", listing: Listing, update: Update, selected: Collection[str] | None
 ) -> list[Partition]:
-    """Records of the finished runs in scope of which the record, or files of results, are not those that were loaded."""
+    """Records of finished runs in scope whose record or result files differ from the loaded ones."""
     changed = set(update.touched)
     for table in SEALED:
         loaded = loaded_parts(connection, table)
@@ -146,7 +147,7 @@ def _published(connection: "DuckDBPyConnection") -> dict[str, tuple[str, str]]:
 
 
 def _sharers(connection: "DuckDBPyConnection", payers: Sequence[str]) -> set[str]:
-    """Runs that contain any episode which one of these runs paid for."""
+    """Runs that contain an episode paid for by one of these runs."""
     rows = connection.execute(
         "select distinct run_id from run_episodes where episode_id in"
         " (select episode_id from episode_rows where run_id in (select unnest(?::varchar[])))",
@@ -166,7 +167,7 @@ def _runs_on_datasets(connection: "DuckDBPyConnection", changed: Sequence[Partit
 
 
 def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
-    """All that marts read of models. A model's part is written by each of its runs, mostly with what it held before."""
+    """Every column that marts read of models. Each run of a model writes its part, mostly with unchanged values."""
     return set(
         connection.execute(
             "select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output from models"

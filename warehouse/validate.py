@@ -1,4 +1,4 @@
-"""What must hold before a new warehouse file replaces the old one."""
+"""Checks a new warehouse file before it replaces the old one."""
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Co
     """Check the new file's counts.
 
     Args:
-        new: runs whose rows in marts were made now. Those of other runs are what an earlier publication checked.
+        new: runs whose rows in marts were made now. An earlier publication checked the rows of other runs.
 
     Raises:
         ParleyError: the file does not hold what was loaded, or a mart lacks a published run. A defect: nothing is published.
@@ -36,8 +36,8 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Co
     faults = [*_row_counts(connection), *_leaderboard_counts(connection), *_missing_in_marts(connection, marts)]
     if faults:
         raise ParleyError(
-            f"the new warehouse is not consistent: {'; '.join(faults)}. Nothing was published; `parley publish --rebuild` makes"
-            " it from the lake alone, and where that fails too this is a defect of Parley's"
+            f"the new warehouse is not consistent: {'; '.join(faults)}. Nothing was published. Type `parley publish --rebuild`"
+            " to make it from the lake alone; if that fails too, report it as a defect of Parley's"
         )
 
 

@@ -1,7 +1,6 @@
-"""Runs that call themselves finished and cannot be published as they lie in the lake: withheld one by one, with the reason.
+"""Withholds finished runs that cannot be published as they lie in the lake, one by one, with the reason.
 
-The others of the night are published. A run that was withheld here is looked at again by each publication, until its files are
-mended or it is made anew.
+Other runs of the night are published. Each publication looks again at a withheld run, until its files are mended or made anew.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,7 +51,7 @@ def withhold(connection: "DuckDBPyConnection", faults: Mapping[str, Sequence[str
 
 
 def changed_since_checked(lake: Path, records: Iterable[Partition]) -> dict[str, list[str]]:
-    """Runs whose files are not those that their quality checks passed.
+    """Runs whose files changed after their quality checks.
 
     Args:
         records: partitions of `runs`, of runs that are finished.
@@ -62,7 +61,7 @@ def changed_since_checked(lake: Path, records: Iterable[Partition]) -> dict[str,
 
 
 def unsound(connection: "DuckDBPyConnection", judged: Collection[str], damaged: Iterable[Damage]) -> dict[str, list[str]]:
-    """What is wrong with published runs as they are loaded now.
+    """Faults of published runs as they are loaded now, by run.
 
     Args:
         judged: runs of which anything changed.

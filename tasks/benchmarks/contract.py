@@ -1,4 +1,4 @@
-"""What a benchmark is: a folder that offers one `Benchmark`. The engine and the pipeline know nothing else of it."""
+"""The contract of a benchmark: a folder that offers one `Benchmark`. The engine and the pipeline know nothing else of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,11 +36,11 @@ class Setting:
     help: str
     options: tuple[Option, ...] = ()
     needs_simulator: bool = False
-    """Whether a model speaks in the counterpart's seat: a run of it is refused without `--simulator`."""
+    """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
-    """What the subject is shown of the past: the dry run estimates its prompts by it."""
+    """How much of the past the subject sees. The dry run estimates prompts by it."""
     simulator_prompts: tuple[str, ...] = ()
-    """Names of the prompts that the simulator is sent in each round, for the same estimate."""
+    """Names of the prompts sent to the simulator in each round, for the same estimate."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ProgramRunner(Protocol):
     """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
 
     async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
-        """What the tests decide about the code; waits for a free place.
+        """Run the tests on the code and report; waits for a free place.
 
         Raises:
             SandboxUnavailable: the sandbox could not run it; the engine makes the episode infra.
@@ -67,7 +67,7 @@ class ProgramRunner(Protocol):
 
 @dataclass(frozen=True)
 class CastRequest:
-    """All that a cast may be made from. A seat gets only what its constructor is given."""
+    """Everything that a cast may be made from. A seat knows the arguments of its constructor and nothing else."""
 
     setting: str
     options: Mapping[str, str]
@@ -127,19 +127,19 @@ class Export:
 
     help: str
     rows: Callable[[Path, Sequence[str]], Rows]
-    """(home, ids of runs; none means: those that are to be shown by default) -> columns and rows."""
+    """(home, ids of runs, or none for the default choice) -> columns and rows."""
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that others' data can be made from."""
+    """A finished run, as `parley build` reads it."""
 
     run_id: str
     spec: RunSpec
     finished_at: str
     """UTC, ISO 8601."""
     episodes: Callable[[], Sequence[Episode]]
-    """Reads its episodes, in no particular order; those of faults that were never mended are among them."""
+    """Reads its episodes in no particular order, episodes included that ended by a fault and were never played again."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,11 @@ class Build:
 
     help: str
     settings: tuple[str, ...]
-    """Those whose runs it can be made from, at most one run of each."""
+    """Settings whose runs it can be made from, at most one run of each."""
     write: Callable[[Sequence[FinishedRun], Path], Sequence[str]]
-    """(runs, an empty folder) -> what to tell of the files it wrote there. Raises UsageError: runs that do not go together."""
+    """(runs, an empty folder) -> lines about the files written there. Raises UsageError: runs that do not go together."""
     owns: Callable[[str], bool]
-    """Whether a file of that name may be one of its own: only such files are ever replaced."""
+    """Whether a file of that name may be its own. No other file is ever replaced."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class RecordedAnswer:
     """One line of a recording."""
 
     problem_id: str
-    """Or the id of one of its dialogs, where it has several."""
+    """Id of the problem, or of one of its dialogs where it has several."""
     turn: int
     content: str
     sample: int = 0
@@ -175,7 +175,7 @@ def scripted_rounds(setting: str, options: Mapping[str, str], dialog: Dialog) ->
 class Benchmark:
     name: str
     version: str
-    """Raise it when staging, cast or prompts change: it is part of every id."""
+    """Part of every id: raise it when staging, cast or prompts change."""
     title: str
     paper: str
     dataset_versions: tuple[str, ...]
@@ -195,30 +195,30 @@ class Benchmark:
     score: Callable[[ScoreRequest], Sequence[Score]]
     """Called once for each problem and sample that has episodes. Pure."""
     gold_answer: Callable[[Problem, int], str]
-    """What `control:gold` says in a round (1-based)."""
+    """(problem, 1-based round) -> the answer of `control:gold`."""
     preload: tuple[str, ...] = ()
-    """Modules that take long to import and that many programs import: a sandbox that keeps a Python warm has them loaded."""
+    """Slow imports of many programs. A sandbox that keeps a Python warm has these modules loaded."""
     marts: tuple[Traversable, ...] = ()
     """SQL files of the benchmark's own result tables, in order; line 1 of each is its grain."""
     import_recording: Callable[[Path, str], Iterator[RecordedAnswer]] | None = None
     """(folder of others' published runs, model name) -> answers."""
     recorded_data: Callable[[Path], tuple[Path, str] | None] | None = None
-    """(folder of others' published runs) -> the raw data they were made with and its version, where it lies beside them."""
+    """(folder of others' published runs) -> their raw data and its version, where it lies beside them."""
     fixed_rounds: bool = True
     """Whether the dialog alone decides how many rounds a finished episode has."""
     rounds: Callable[[str, Mapping[str, str], Dialog], int] = scripted_rounds
-    """(setting, options, dialog) -> rounds that an episode is scored over: the most it may have, where it may end earlier."""
+    """(setting, options, dialog) -> rounds that an episode is scored over: its greatest possible number."""
     metric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """Lowest and highest value of the metrics that are not shares in [0, 1]."""
     per_round_metrics: tuple[str, ...] = ()
     """Metrics with exactly one row for each round of each episode."""
     implications: tuple[tuple[str, float, str, float], ...] = ()
-    """(metric, value, implied metric, implied value), on the same turn: what the quality checks hold scores to."""
+    """(metric, value, implied metric, implied value) on the same turn; the quality checks enforce it."""
     due_scores: Callable[[str, Mapping[str, str], Dialog], Iterable[tuple[int, str]]] | None = None
-    """(setting, options, dialog) -> (turn, metric) of every score that an episode of the dialog must have, in the place of
+    """(setting, options, dialog) -> (turn, metric) of every score that an episode of the dialog must have. Takes the place of
     `per_round_metrics`; turns may lie beyond the episode's own rounds."""
     plays: Callable[[str, Dialog], bool] = lambda setting, dialog: True
-    """(setting, dialog) -> whether the setting has this dialog: a run stages, counts and digests no other."""
+    """(setting, dialog) -> whether the setting plays this dialog. A run counts and digests no other."""
     exports: Mapping[str, Export] = field(default_factory=dict[str, Export])
     """name -> table that `parley export <benchmark>-<name>` writes."""
     builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
@@ -226,9 +226,9 @@ class Benchmark:
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> text of every prompt the cast uses."""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Distribution -> module that it is imported as, where the names differ: what else offers that module will do."""
+    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
     demo: Traversable | None = None
-    """A night's configuration on the bundled sample, small enough to try: what `parley demo <benchmark>` runs."""
+    """A small night on the bundled sample, as a configuration file: `parley demo <benchmark>` runs it."""
 
     def setting(self, name: str) -> Setting:
         """Raises UnknownName: lists the settings."""

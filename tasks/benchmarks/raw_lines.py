@@ -1,4 +1,4 @@
-"""Rows of raw files, whatever the benchmark: lines read, parsed and validated, or quarantined with their reason."""
+"""Reads rows of any benchmark's raw files: lines are parsed and validated, or quarantined with their reason."""
 
 import gzip
 import json
@@ -145,7 +145,7 @@ def _describe(invalid: ValidationError) -> str:
 def quarantined_row(
     benchmark: str, dataset_version: str, file: str, line: int, bad: BadRow, content: bytes = b""
 ) -> QuarantinedRow:
-    """What is kept of a row that could not be staged; `content` as read, shown by its beginning."""
+    """The record of a row that could not be staged, with the beginning of its `content` as read."""
     return QuarantinedRow(
         benchmark=benchmark,
         dataset_version=dataset_version,
@@ -158,6 +158,6 @@ def quarantined_row(
 
 
 def nothing_read(source: Path, n_files: int, faults: Sequence[QuarantinedRow]) -> str:
-    """What to say of files without one readable row."""
+    """The error for files without one readable row."""
     found = "; ".join(f"{fault.source_file}: {fault.detail}" for fault in faults) or f"{n_files} empty file(s)"
     return f"{source} has task files but not one readable row ({found}). Fetch them again, or give another file or folder"

@@ -1,4 +1,4 @@
-"""Rows of Parquet files and of the Hugging Face hub's datasets, as the JSON lines they would be."""
+"""Reads rows of Parquet files and of the Hugging Face hub's datasets, in the form of JSON lines."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from schemas.errors import SourceUnreadable
 from tasks.benchmarks.raw_lines import Fault, Line
 
 HUB = "hf:"
-"""How a hub's dataset is given where a path could be: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
+"""Begins a dataset of the hub, given in the place of a path: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
 _BATCH_ROWS = 256
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
-    """Rows of a file, numbered from 1, with those of the columns that it has; a fault ends them."""
+    """Rows of a file, numbered from 1, with whichever of the columns it has; a fault ends them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -37,9 +37,9 @@ def is_hub_dataset(source: Path | str) -> bool:
 
 
 def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterator[Line]]:
-    """A dataset of the hub: its name with the split, and its rows, numbered from 1, with those of the columns that it has.
+    """A dataset of the hub: its name with the split, and its rows, numbered from 1, with whichever of the columns it has.
 
-    Without a split its only one is read, or the newest where their names are versions.
+    Without a split, the only one is read, or the newest where the splits' names are versions.
 
     Raises:
         SourceUnreadable: no such dataset or split, no network, or the package `datasets` is not installed.
@@ -84,7 +84,7 @@ def _split(name: str, wanted: str, known: tuple[str, ...]) -> str:
 
 
 def version_key(name: str) -> tuple[tuple[int, ...], str]:
-    """What orders names with version numbers in them: v0.1.9 before v0.1.10."""
+    """Sort key of names with version numbers: v0.1.9 before v0.1.10."""
     return tuple(int(number) for number in re.findall(r"\d+", name)), name
 
 

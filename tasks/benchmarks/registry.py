@@ -12,7 +12,7 @@ BUILT_IN: dict[str, str] = {
 }
 GROUP = "parley.benchmarks"
 FIRST = next(iter(BUILT_IN))
-"""The one to begin with: shown where none is named."""
+"""Benchmark of examples and of the demo, where none is named."""
 
 
 def names() -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def load(name: str) -> Benchmark:
     """The benchmark of that name.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: lists the known names.
     """
     if name in BUILT_IN:
         return import_module(BUILT_IN[name]).BENCHMARK

@@ -104,7 +104,7 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     seal = run_seal({table: store.folder(table, **run.keys) for table in SEALED})
     store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
 
-    with pytest.raises(SchemaMismatch, match=f"schema version 1, this Parley reads 'episodes' version 2.*{REMEDY}"):
+    with pytest.raises(SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version 2.*{REMEDY}"):
         finished_ids(store, "codeif", run.subject.label, wanted)
     done = parley(*REMEDY.split()[1:])
     assert run.run_id not in done.output, "its seal was renewed with its files"
@@ -136,5 +136,5 @@ def test_what_a_newer_parley_wrote_is_left_alone(lake: SmallLake, parley: Callab
         as_version(part, 9)
     before = [part.read_bytes() for part in parts(lake, "runs")]
     refused = parley("publish", "--migrate")
-    assert "A newer Parley wrote it: install that one" in str(refused.exception)
+    assert "A newer Parley wrote it: install that version" in str(refused.exception)
     assert [part.read_bytes() for part in parts(lake, "runs")] == before

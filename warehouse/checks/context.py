@@ -1,4 +1,4 @@
-"""What a suite compares a table with: facts that its caller knows and the table alone does not tell."""
+"""Facts that a suite compares a table with. Its caller knows them; the table alone does not tell them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Implication:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Whose table is checked, and against what.
+    """The run whose table is checked, and the facts to check it against.
 
-    A fact left None is not known: the rules that need it are left out of the suite, not passed.
+    None means that a fact is not known. Rules that need it are left out, not counted as passed.
     """
 
     run_id: str
@@ -45,11 +45,11 @@ class CheckContext:
     wanted_episodes: frozenset[str] | None = None
     """Every episode id of the run."""
     episode_facts: Mapping[str, Mapping[str, object]] | None = None
-    """Episode id -> column -> what the id was made of: a row that says otherwise is not that episode."""
+    """Episode id -> column -> value that the id was made of. A row with another value is not that episode."""
     contained_episodes: Mapping[str, tuple[str, int]] | None = None
     """Episode id -> problem and sample, as `run_episodes` lists what the run contains."""
     check_served_model: bool | None = None
-    """True where the endpoint must have called itself the same all through the run; None where an alias was allowed."""
+    """True where the endpoint must report one model name all through the run; None where an alias was allowed."""
     dialog_rounds: Mapping[str, int] | None = None
     """Row digest -> user turns of its dialog. Leave None where a counterpart decides how long a dialogue is."""
 
@@ -59,7 +59,7 @@ class CheckContext:
     """(episode_id, turn, instruction_id) of every verdict there must be."""
     wall_limit_s: float | None = None
     wall_slack_s: float = 30.0
-    """What starting and ending a sandbox may add to a program's duration."""
+    """Time that starting and ending a sandbox may add to a program's duration."""
     fault_limit: float = 0.01
     """Share of infra verdicts, or of scores missing through a fault, above which the suite warns."""
 
@@ -68,8 +68,8 @@ class CheckContext:
     per_round_metrics: tuple[str, ...] = ()
     """Metrics with exactly one row for each round of each episode."""
     due_scores: Mapping[str, frozenset[tuple[int, str]]] | None = None
-    """Final episode -> (turn, metric) of every score it must have, where that is not `per_round_metrics` on each of its rounds: a
-    task that was solved counts on at turns that were never played."""
+    """Final episode -> (turn, metric) of every score it must have. None where `per_round_metrics` on each round are due.
+    A solved task, for one, counts on at turns that were never played."""
     implications: tuple[Implication, ...] = ()
 
 

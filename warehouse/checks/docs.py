@@ -1,8 +1,8 @@
 """Data Docs: Great Expectations' own validation pages, a folder a run, an index over them.
 
 The pages show values of tables, which are untrusted: Great Expectations leaves most of them unescaped, so they are escaped here
-before they are rendered, and a content policy in each page forbids scripts and loading anything. Its links to style sheets and
-scripts on other hosts are left out: a page looks the same offline, and opening one tells nobody.
+before they are rendered, and a content policy in each page forbids scripts and loading anything. Links to style sheets and
+scripts on other hosts are left out: a page looks the same offline, and opening it contacts no other host.
 """
 
 import html
@@ -37,7 +37,7 @@ _TEMPLATES = {
     **dict.fromkeys(("data_docs_default_styles.css", "js_script_imports.j2", "favicon.j2"), ""),
     **dict.fromkeys(("page_action_card.j2", "cloud-footer.j2"), ""),
 }
-"""In the place of Great Expectations' own: those need scripts and pictures of other hosts."""
+"""Replace Great Expectations' own templates, which need scripts and pictures of other hosts."""
 
 
 def docs_path(context: CheckContext, table: str) -> str | None:
@@ -82,7 +82,7 @@ def _render(table: str, found: Sequence[Found], context: CheckContext) -> str:
     from jinja2 import ChoiceLoader, DictLoader
 
     class EscapedOnce(DefaultJinjaPageView):
-        """What is rendered has been escaped already, all of it."""
+        """Escapes nothing: every text was escaped before."""
 
         @staticmethod
         def _escape_template_param_value(value: Any) -> Any:

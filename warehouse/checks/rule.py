@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class FrameRules:
-    """Rules over one frame: `rows` makes it from the table, a row at a time what `grain` says."""
+    """Rules over one frame. `rows` makes the frame from the table; `grain` says what one row stands for."""
 
     grain: str
     key: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Running a suite: rows -> frames -> Great Expectations -> results, with what crashed told apart from what was found.
+"""Runs a suite: rows -> frames -> Great Expectations -> results. A rule's crash is told apart from its findings.
 
 Great Expectations is imported in `_gx`, once per process (about 4 s). It is given frames only, an in-memory context, no progress
 bars and no telemetry.
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one rule: Great Expectations' own result of it."""
+    """Great Expectations' own result of one rule."""
 
     rule: Rule
     frame: FrameRules
@@ -94,7 +94,7 @@ def _any_frame() -> Any:
 
 
 def warm() -> None:
-    """Import Great Expectations and make its context, some seconds of work: for a time when nothing else is waited for."""
+    """Import Great Expectations and make its context. This takes seconds: call it while nothing waits for this process."""
     _any_frame()
 
 

@@ -1,4 +1,4 @@
-"""What is executed: each turn's answer with the tests of the instructions so far, one program for each instruction."""
+"""Programs to execute: each turn's answer with the tests of the instructions so far, one program for each instruction."""
 
 from collections.abc import Mapping
 

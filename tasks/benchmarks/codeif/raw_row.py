@@ -74,7 +74,7 @@ class RawRow(BaseModel):
 
 
 def parse_row(content: bytes) -> tuple[RawRow, dict[str, Any]]:
-    """A line as validated row and as the JSON object it was.
+    """Parse a line into a validated row and the JSON object it holds.
 
     Raises:
         BadRow: broken_json, not_utf8, duplicate_key, not_an_object, missing_field, wrong_type, blank_text, empty_tests,

@@ -41,8 +41,8 @@ def import_recording(experiments: Path, model_name: str) -> Iterator[RecordedAns
         model_name: as its folder is named.
 
     Raises:
-        SourceUnreadable: not such a folder, or a file that does not hold what it should (names file and line).
-        UnknownName: no such model; lists those there are.
+        SourceUnreadable: the folder is another one, or a file holds other rows (names file and line).
+        UnknownName: no such model; lists the published ones.
     """
     base = _base_answers(_answer_files(experiments, BASE, model_name))
     follow_ups = _follow_ups(_answer_files(experiments, N_ROUND, model_name), base)
@@ -115,6 +115,6 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
 
 
 def recorded_data(experiments: Path) -> tuple[Path, str] | None:
-    """The first release's task files, where the folder lies in its repository: what published runs were made with."""
+    """The first release's task files, from which published runs were made; None where the folder lies outside its repository."""
     repository = experiments.absolute().parent.parent
     return (repository, "v0") if (repository / "v0" / "function").is_dir() else None

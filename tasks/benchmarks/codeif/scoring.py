@@ -1,4 +1,4 @@
-"""Verdicts to scores: which value is missing and why is decided here, the numbers are the metrics'."""
+"""Turns verdicts into scores: decides which value is missing and why, and asks the metrics for the others."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -49,7 +49,7 @@ def score(request: ScoreRequest) -> tuple[Score, ...]:
 
 
 def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
-    """One score for each turn of the dialog and metric defined there; what cannot be measured is unscored with its reason."""
+    """One score for each turn of the dialog and metric defined there; unscored, with its reason, where it cannot be measured."""
     problem, episode, ids = request.problem, played.episode, played.dialog.instruction_ids
     outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts}
     by_turn = _turn_verdicts(ids, outcomes)
@@ -83,7 +83,7 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
 
 
 def _turn_verdicts(ids: tuple[str, ...], outcomes: Mapping[tuple[int, str], Outcome]) -> tuple[TurnVerdicts, ...]:
-    """A timeout is a failure; what is missing is left out (`_missing` keeps metrics away from it)."""
+    """Verdicts by turn. A timeout is a failure. Missing verdicts are left out; `_missing` keeps metrics away from them."""
     judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
     return tuple(
         TurnVerdicts(
@@ -101,7 +101,7 @@ def _turn_verdicts(ids: tuple[str, ...], outcomes: Mapping[tuple[int, str], Outc
 def _missing(
     needed: Iterable[tuple[int, str]], outcomes: Mapping[tuple[int, str], Outcome], episode: Episode
 ) -> UnscoredReason | None:
-    """Why the verdicts a metric reads are not all there; None where they are."""
+    """Reason why a verdict that the metric reads is missing; None where all are there."""
     reasons = {_reason(outcomes.get(key), key[0], episode) for key in needed}
     if UnscoredReason.INFRA in reasons:
         return UnscoredReason.INFRA
@@ -112,7 +112,7 @@ def _reason(outcome: Outcome | None, turn: int, episode: Episode) -> UnscoredRea
     if outcome is Outcome.INFRA:
         return UnscoredReason.INFRA
     if outcome is Outcome.ERROR or outcome is None:
-        # An answer that nobody ran tests on is our fault; so is one that a fault kept from being given.
+        # An answer without a test run is our fault; so is an answer that a fault prevented.
         ours = episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA
         return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
     return None

@@ -1,4 +1,4 @@
-"""Where CodeIF-Bench's task files lie."""
+"""Finds CodeIF-Bench's task files."""
 
 from pathlib import Path
 

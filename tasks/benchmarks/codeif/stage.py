@@ -1,4 +1,4 @@
-"""CodeIF-Bench's function tasks (L1 part 1) as dialogs and problems; what cannot be staged is quarantined with its reason."""
+"""CodeIF-Bench's function tasks (L1 part 1) as dialogs and problems. Other rows are quarantined with their reason."""
 
 import re
 from pathlib import Path

@@ -31,17 +31,17 @@ class _Turn:
     program: ProgramVerdict
     feedback: Feedback
     answer: str | None
-    """As the model gave it; None where it was not asked and the code before is carried on."""
+    """The model's own answer; None where it was not asked and the earlier code is carried on."""
 
 
 def write_logs(runs: Sequence[FinishedRun], folder: Path) -> tuple[str, ...]:
     """Write the logs of one model's live runs.
 
-    Of several samples the first is logged. A task whose dialogue was cut short (a fault, an answer that never came) has no code
-    to go on with and is left out of that setting's logs.
+    The first sample is logged. A task whose dialogue was cut short (a fault, an answer that never came) has no code to go on with
+    and is left out of that setting's logs.
 
     Returns:
-        A line for each run: its setting, how many files and tasks, what was left out.
+        A line for each run: its setting, its numbers of files and tasks, and the tasks left out.
 
     Raises:
         UsageError: runs of different models, simulators or dataset versions.
@@ -98,7 +98,7 @@ def _without(left_out: Sequence[str]) -> str:
 
 
 def log_name(run: FinishedRun) -> LogName:
-    """What the names of a run's logs say; upstream leaves a simulator out that is the model itself."""
+    """Parts of the names of a run's logs. Upstream leaves out a simulator that is the model itself."""
     setting, model = LIVE[run.spec.setting], spelt(run.spec.subject.name)
     simulator = spelt(run.spec.simulator.name) if run.spec.simulator and setting.verbal is not VerbalFeedback.NONE else None
     return LogName(model, setting, None if simulator == model else simulator, 1)
@@ -129,7 +129,7 @@ def _answered(step: Step, feedback: Feedback | None) -> _Turn:
 
 
 def _carried_feedback(program: ProgramVerdict, setting: FeedbackSetting) -> Feedback:
-    """Nothing is said of code that passed; where no error was shown, that alone."""
+    """Feedback on code that is carried on: none where it passed, else the statement that no error is shown."""
     if program.outcome is Outcome.PASSED:
         return Feedback()
     return Feedback(
@@ -160,7 +160,7 @@ def _result(task: str, of_turn: _Turn) -> dict[str, Any]:
 
 
 def _details(program: ProgramVerdict) -> Iterator[tuple[str, str]]:
-    """Test -> why it fails; of the whole program where that is not one test's doing."""
+    """Test -> its failure, or the whole program's failure where no single test caused it."""
     failing = [case for case in program.cases if case.outcome is not Outcome.PASSED]
     if program.module_error is not None or not failing:
         yield WHOLE_PROGRAM, program.module_error or program.detail

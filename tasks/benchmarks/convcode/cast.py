@@ -47,7 +47,7 @@ def _chat(request: CastRequest) -> ChatSubject:
 
 
 def _static(request: CastRequest) -> Cast:
-    """One request: the problem, or what the logs hold of the turn before."""
+    """One request: the problem, or the logged code and feedback of the turn before."""
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
@@ -90,7 +90,7 @@ def _coverage(request: CastRequest, feedback: FeedbackSetting) -> Coverage | Non
 
 
 def _observe(report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str, ...]) -> Observation:
-    """What compiler and tests say, as far as the setting shows it."""
+    """The compiler's and the tests' words, as far as the setting shows them."""
     failures = None if coverage is None else execution_text(report, coverage, tests)
     return Observation(
         feedback=Feedback(compilation=compilation_text(report), execution=None if coverage is None else failures or ALL_PASS),

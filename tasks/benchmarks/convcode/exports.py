@@ -34,7 +34,7 @@ CORRELATION_COLUMNS = (
 
 @dataclass(frozen=True)
 class _Run:
-    """What one run came to."""
+    """One run's figures."""
 
     part: str
     model: str
@@ -64,7 +64,7 @@ class _Run:
 
     @property
     def compared_by(self) -> tuple[str, str, int]:
-        """Static and live runs that agree in it are compared."""
+        """Static and live runs of equal value are compared."""
         return self.dataset_version, self.feedback, self.turns
 
     @property
@@ -94,8 +94,8 @@ def curves(home: Path, run_ids: Sequence[str]) -> Rows:
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     """Tables 3 and 4: MRR and Recall of live runs, one row a model and metric (with its n), a column a kind of feedback.
 
-    A row is of one dataset version and one choice of options; a setting without an option stands in the rows of all its values.
-    A cell is the newest run of that model, setting and options; it is None where there is none, or nothing of it is scored.
+    A row has one dataset version and one choice of options. A setting without an option stands in the rows of all its values.
+    A cell shows the newest run of that model, setting and options; None where there is none, or none of its scores has a value.
     Controls are left out unless run ids name them.
 
     Raises:
@@ -119,7 +119,7 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
-    """Options of the rows that hold these runs: those of each run that are not part of another's."""
+    """Options of the rows that hold these runs: each run's, unless another run's options include them."""
     every = {run.options: run.chosen for run in runs}
     for _, options in sorted(every.items()):
         if not any(options.items() < others.items() for others in every.values()):
@@ -129,8 +129,8 @@ def _choices(runs: Sequence[_Run]) -> Iterator[Mapping[str, str]]:
 def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     """Spearman's rank correlation of static and live figures over the models that have both, one row a setting and metric.
 
-    Runs are compared that have the same data, feedback and number of turns. Controls are no models, and the reference model is
-    not compared on its own logs. Of several runs of a model the newest counts. Fewer than five models have no figure.
+    Runs of the same data, feedback and number of turns are compared. Controls are left out, and so is the reference model on its
+    own logs. A model's newest run counts. Fewer than five models have no figure.
 
     Raises:
         UsageError: no run is published whose feedback is replayed.

@@ -1,4 +1,4 @@
-"""What feedback reads like, and the message that brings it to the model (ConvCodeWorld section 2.1, equation 2)."""
+"""Words of feedback, and the message that brings it to the model (ConvCodeWorld section 2.1, equation 2)."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ errors of the module nor time limits."""
 
 
 def compose(problem_prompt: str, code: str, feedback: Feedback) -> str:
-    """The message that asks for the next code: problem, previous code, the parts of the feedback that there are.
+    """The message that asks for the next code: problem, previous code, and each part of the feedback.
 
     Raises:
         ValueError: the feedback has no part at all.
@@ -46,7 +46,7 @@ def feedback_parts(feedback: Feedback) -> str:
 
 
 def compilation_text(report: ProgramVerdict) -> str:
-    """What the compiler says: its traceback, or that there is no syntax error."""
+    """The compiler's traceback, or the statement that there is no syntax error."""
     return NO_SYNTAX_ERRORS if report.compile_error is None else report.compile_error.rstrip("\n")
 
 

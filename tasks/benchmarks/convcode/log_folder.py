@@ -1,4 +1,4 @@
-"""A folder of ConvCodeBench's log files: whose they are, and which file holds which turn of which feedback."""
+"""Reads a folder of ConvCodeBench's log files: their models, and the file of each turn and feedback."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class LogFolder:
         """Take in a log.
 
         Raises:
-            SourceUnreadable: it is of another model or simulator than those before, or the second of its turn.
+            SourceUnreadable: another model's or simulator's log than the earlier ones, or the second of its turn.
         """
         self._same_model(path, name.model)
         if name.setting.verbal is not VerbalFeedback.NONE:
@@ -52,7 +52,7 @@ class LogFolder:
         if self._model_from is not None and model != self.model:
             raise SourceUnreadable(
                 f"{path} is a log of {model!r}, {self._model_from.name} one of {self.model!r}:"
-                " logs are replayed of one reference model at a time. Give each its own folder"
+                " one reference model's logs are replayed at a time. Give each model its own folder"
             )
         self.model, self._model_from = model, path
 
@@ -60,7 +60,7 @@ class LogFolder:
         if self._simulator_from is not None and simulator != self.simulator:
             raise SourceUnreadable(
                 f"{path} holds feedback by {simulator!r}, {self._simulator_from.name} feedback by {self.simulator!r}:"
-                " logs are replayed of one simulator at a time. Give each its own folder"
+                " one simulator's logs are replayed at a time. Give each simulator its own folder"
             )
         self.simulator, self._simulator_from = simulator, path
 

@@ -29,7 +29,7 @@ _FIRST_ANSWERS = re.compile(
 
 @dataclass(frozen=True)
 class LogName:
-    """What the name of a log file says."""
+    """The parts of a log file's name."""
 
     model: str
     """The reference model, each `/` of its name as `_`."""
@@ -63,7 +63,7 @@ class LogName:
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """What a file's name says; None where it is not the name of a log. Also takes the name of a packed log (`.gz`)."""
+    """The parts of a file's name, `.gz` allowed; None where it is not the name of a log."""
     found = _NAME.fullmatch(name.removesuffix(".gz"))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Rows of ConvCodeBench's log files, and of the test results beside them; whatever does not fit is refused by its place."""
+"""Reads rows of ConvCodeBench's log files, and the test results beside them. A refusal names file and line."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class FirstAnswer(BaseModel):
     task_id: Text
     solution: str
     dataset_version: str | None = None
-    """Ours alone, as the two below: upstream's rows do not say which data they were made with."""
+    """Like the two fields below, ours alone: upstream's rows do not say which data they were made with."""
     row_digest: str | None = None
     turns: int | None = Field(default=None, ge=1)
     """Feedback turns of the run that the logs are of."""
@@ -39,12 +39,12 @@ class LogRow(FirstAnswer):
 
     @property
     def feedback(self) -> Feedback:
-        """What was said of the code before; nothing at all where that had passed."""
+        """Feedback on the earlier code; None where that code had passed."""
         return Feedback(compilation=self.compilation_feedback, execution=self.execution_feedback, verbal=self.user_feedback)
 
     @property
     def was_asked(self) -> bool:
-        """Whether the model was asked to mend the code before: somebody spoke of it, or the compiler alone.
+        """Whether the model was asked to mend the earlier code: somebody gave feedback, or the compiler alone.
 
         Upstream asks no expert about code that does not compile in three calls, and a novice says nothing where the tests shown
         are said to pass; the model then had the compiler's message.
@@ -69,7 +69,7 @@ Row = TypeVar("Row", bound=FirstAnswer)
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[Row]):
-    """A row and where it stands, for those who refuse it."""
+    """A row and its place, for messages that refuse it."""
 
     place: str
     row: Row

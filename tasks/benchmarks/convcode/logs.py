@@ -42,8 +42,8 @@ def static_dialogs(problems: Sequence[Problem], folder: Path) -> tuple[Dialog, .
     """Dialogs of the logs that are worth replaying: for each setting and task the problem itself (turn 0), and every turn in
     which the reference was asked to mend its code.
 
-    There is none of turns after the reference had first solved its task, nor of those in which no error was shown and a novice
-    had nothing to say: there the code before is carried on, and labels tell what it was worth.
+    Two kinds of turns have no dialog: turns after the reference first solved its task, and turns where no error was shown and a
+    novice had nothing to say. There the earlier code is carried on, and labels tell whether it passes.
 
     Raises:
         SourceUnreadable: logs with missing turns or tasks, of other tasks or of another version of the data, of two models or

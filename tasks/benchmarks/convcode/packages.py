@@ -1,4 +1,4 @@
-"""Which distributions a task's modules come from, where their names differ."""
+"""Finds the distributions that a task's modules come from, also where their names differ."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""What is executed: each round's code with the problem's whole test suite, whatever part of it the setting shows."""
+"""Programs to execute: each round's code with the problem's whole test suite, even where the setting shows a part of it."""
 
 from collections.abc import Mapping
 

@@ -11,11 +11,11 @@ from schemas.base import Frozen
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
 
 RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
-"""How rows of every source are read: what is not named in a model is not looked at."""
+"""Rows of every source are read so: fields that the model does not name are ignored."""
 
 
 class Task(Frozen):
-    """One problem as every source gives it: all of what can change an episode or a verdict, and nothing else."""
+    """One problem as every source gives it: the fields that can change an episode or a verdict, and nothing else."""
 
     task_id: str
     instruct_prompt: str

@@ -1,4 +1,4 @@
-"""A static task: which turns of the logs are asked, and what holds of those that are not (paper section 3)."""
+"""A static task: tells which turns of the logs are asked, and how the other turns count (paper section 3)."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from schemas.dialog import Dialog
 
 @dataclass(frozen=True)
 class Replay:
-    """The turns of one task in one setting's logs, as each of its dialogs says it in its labels.
+    """The turns of one task in one setting's logs, read from a dialog's labels.
 
-    Not asked is a turn before which the reference model had solved the task (the target is credited), and one at which nothing
-    was said about the reference's code (that code, which fails, stands).
+    A turn is not asked once the reference model has solved the task: the target is credited. It is not asked either where nothing
+    was said about the reference's code: that failing code stands.
     """
 
     n_turns: int
@@ -21,7 +21,7 @@ class Replay:
 
     @staticmethod
     def of(dialog: Dialog) -> "Replay":
-        """What a static dialog's labels say of its task."""
+        """Read the labels of a static dialog."""
         labels = dict(dialog.labels)
         solved = labels.get("reference_solved_at")
         return Replay(
@@ -42,6 +42,6 @@ class Replay:
         return after if after < self.n_turns else None
 
     def turns_of(self, dialog: Dialog) -> tuple[int, ...]:
-        """Turns that are scored on a dialog's episode: its own, and on that of turn 0 also those that were not asked."""
+        """Turns that are scored on a dialog's episode: its own turn; on the episode of turn 0 also the turns not asked."""
         own = self.iteration(dialog)
         return tuple(t for t in range(self.n_turns) if t == own or (own == 0 and t not in self.asked))

@@ -1,6 +1,6 @@
-"""Verdicts to scores: which value is missing and why is decided here, the numbers are the metrics'.
+"""Turns verdicts into scores: decides which value is missing and why, and asks the metrics for the others.
 
-`turn` of a score is the paper's turn plus one, in live and static settings alike; 0 for what is said of a task as a whole.
+`turn` of a score is the paper's turn plus one, in live and static settings alike; 0 for a metric of the whole task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class Task:
 
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
-    """Pass@1 of every turn, what is said of the whole task, and for an expert's feedback what it gave away."""
+    """Scores of every turn (Pass@1), of the whole task (MRR, Recall), and of an expert's feedback (leakage)."""
     return tuple(_live(request) if is_live(request.setting) else _static(request))
 
 
@@ -76,7 +76,7 @@ def _live(request: ScoreRequest) -> Iterator[Score]:
 
 
 def _static(request: ScoreRequest) -> Iterator[Score]:
-    """Each turn is an episode of its own; what was not asked, and the whole task, hangs on that of turn 0."""
+    """Each turn is an episode of its own. Turns not asked, and the whole task, are scored on the episode of turn 0."""
     by_turn = {Replay.iteration(played.dialog): played for played in request.played}
     task = _replayed(by_turn)
     for turn, played in by_turn.items():
@@ -92,7 +92,7 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
     def state(turn: int) -> State:
         if turn not in replay.asked:
             return credited_from is not None and turn >= credited_from
-        # Asked, but no episode of it took place: a fault of ours.
+        # A turn that was to be asked, without an episode: our fault.
         return _states(by_turn[turn], 1)[0] if turn in by_turn else UnscoredReason.INFRA
 
     return Task(tuple(state(turn) for turn in range(replay.n_turns)), credited_from)
@@ -110,7 +110,7 @@ def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
         outcome = outcomes.get(turn)
         if outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
             return outcome is Outcome.PASSED
-        # An answer that nobody ran tests on is our fault; so is one that a fault kept from being given.
+        # An answer without a test run is our fault; so is an answer that a fault prevented.
         ours = outcome is Outcome.INFRA or turn <= answered or played.episode.stop_reason is StopReason.INFRA
         return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
 
@@ -131,9 +131,9 @@ def _whole_task(request: ScoreRequest, played: Played, task: Task) -> Iterator[S
 
 
 def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float | UnscoredReason:
-    """The value, where the turns that could not be measured do not change it: whether they passed or not, it is the same.
+    """The value, if it is the same whether the unmeasured turns passed or failed.
 
-    A turn more that passes lowers no metric, so it is enough to try none and all of them.
+    One more passing turn lowers no metric, so it is enough to try none and all of them.
     """
     least = rate([state is True for state in states])
     if least == rate([state is not False for state in states]):
@@ -142,7 +142,7 @@ def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float |
 
 
 def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
-    """Of each feedback that an expert really gave: the rounds without one have no row."""
+    """Leakage of each feedback that an expert gave. Rounds without one have no row."""
     for step in played.episode.steps:
         if step.role is Role.USER and step.feedback is not None and step.feedback.verbal is not None:
             yield _row(request, played, step.turn, mentions_reference, mentions_reference(step.feedback.verbal))

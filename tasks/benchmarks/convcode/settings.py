@@ -1,4 +1,4 @@
-"""The benchmark's settings: nine kinds of feedback and none, live; those whose logs are worth replaying, static."""
+"""The benchmark's settings. Live: nine kinds of feedback, and none. Static: the kinds whose logs are worth replaying."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ STATIC: Mapping[str, FeedbackSetting] = MappingProxyType(
         and (feedback.execution, feedback.verbal) != (ExecutionFeedback.NONE, VerbalFeedback.NOVICE)
     }
 )
-"""Those with verbal feedback, less the novice who sees the compiler only: code that compiles is never spoken of (section 4.3)."""
+"""Kinds with verbal feedback, except a novice who sees the compiler only and never speaks of code that compiles (section 4.3)."""
 
 _TURNS = Option(
     name=TURNS,

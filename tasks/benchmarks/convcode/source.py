@@ -1,4 +1,4 @@
-"""Where a dataset version's files lie, and their rows."""
+"""Finds a dataset version's files and reads their rows."""
 
 import re
 from collections.abc import Iterator

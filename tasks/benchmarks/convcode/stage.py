@@ -1,4 +1,4 @@
-"""Problems of every source, in BigCodeBench's form, and their dialogs; what cannot be staged is quarantined with its reason."""
+"""Stages problems of every source, in BigCodeBench's form, with their dialogs. Other rows are quarantined with their reason."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 
 def live_dialog(problem: Problem) -> Dialog:
-    """The dialogue that begins with the problem's instruction; what follows is for the feedback to say."""
+    """The dialogue that begins with the problem's instruction; feedback makes its later messages."""
     return Dialog(
         benchmark=BENCHMARK_NAME,
         dataset_version=problem.dataset_version,
@@ -67,7 +67,7 @@ def live_dialog(problem: Problem) -> Dialog:
 
 @dataclass
 class _Rows:
-    """What has been made of the rows so far."""
+    """Rows staged and quarantined so far."""
 
     dataset_version: str
     problems: list[Problem] = field(default_factory=list[Problem])

@@ -1,4 +1,4 @@
-"""What a simulated user is told: a novice never learns the reference code, and neither learns more of the tests than is shown."""
+"""Prompts of simulated users. A novice never learns the reference code; novice and expert see the shown tests only."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Where problems come from: each source names its files and turns a raw row into the one form."""
+"""Sources of problems: each names its files and turns a raw row into the one form."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
