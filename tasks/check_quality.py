@@ -28,7 +28,7 @@ class Checked:
     failures: tuple[QualityCheck, ...]
     docs_path: str | None
     seal: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of the files that were checked, for the run's record."""
+    """Digests of the checked files, for the run's record."""
 
 
 class StoppedByCheck(ParleyError):
@@ -40,7 +40,7 @@ class QualityGate:
 
     Args:
         plan: the run.
-        title: how its task runs are named.
+        title: name of its task runs.
     """
 
     def __init__(self, plan: RunPlan, title: str) -> None:
@@ -49,14 +49,17 @@ class QualityGate:
         self._sealed: dict[str, str] = {}
 
     def dialogs(self) -> None:
+        """Check the staged dialogs."""
         problems = to_arrow("problems", self._plan.staged.problems)
         self._check("dialogs", self._plan.staged.dialogs, problem_digests=problem_digests(problems))
 
     def problems(self) -> None:
+        """Check the staged problems, and the counts of staged and quarantined rows."""
         staged = self._plan.staged
         self._check("problems", staged.problems, n_input=staged.n_input, n_quarantined=len(staged.quarantined))
 
     def episodes(self, episodes: pa.Table) -> None:
+        """Check the run's episodes, given as rows of the table."""
         plan = self._plan
         rounds = dialog_rounds(to_arrow("dialogs", plan.dataset)) if plan.benchmark.fixed_rounds else None
         self._seal("episodes", "run_episodes")
@@ -72,6 +75,7 @@ class QualityGate:
         )
 
     def test_verdicts(self, verdicts: pa.Table, episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
+        """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
         self._seal("test_verdicts")
         self._check(
             "test_verdicts",
@@ -83,7 +87,7 @@ class QualityGate:
         )
 
     def scores(self, episodes: Sequence[Episode]) -> None:
-        """The scores as they lie in the lake: what is published."""
+        """Check the scores as they lie in the lake, from where they are published."""
         plan, benchmark = self._plan, self._plan.benchmark
         self._seal("scores")
         self._check(

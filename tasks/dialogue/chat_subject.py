@@ -1,4 +1,4 @@
-"""A chat model in the subject's seat: what it is shown of the past is a HistoryPolicy."""
+"""A chat model in the subject's seat. A HistoryPolicy says how much of the past it sees."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ class ChatSubject:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """The model's answer in round `transcript.turn`.
 
-        A conversation that is too long for the model, or for which a content filter lets no answer through, ends the dialogue as
-        the subject's failure: neither infra nor an empty program that fails its tests. A cut answer is judged as it is.
+        The dialogue ends as the subject's failure where the conversation is too long for the model, or a content filter lets no
+        answer through. This is neither infra nor an empty program that fails its tests. A cut answer is judged as it is.
 
         Raises:
             ModelUnavailable: no usable answer after all retries.

@@ -1,4 +1,4 @@
-"""A subject whose answers are programs: each is run before it is said, and one that does not compile is asked for again."""
+"""A subject whose answers are programs. Each program is run before it is said; if it does not compile, another is asked for."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True)
 class CodingSubject:
-    """Puts what running an answer's code told beside the answer (`Step.program`).
+    """Runs each answer's code and keeps the report beside the answer (`Step.program`).
 
-    From the second round on, an answer that does not compile is followed by up to `calls_per_round - 1` more requests, which show
-    that code and its compiler message and nothing else; the last answer is the round's.
+    From the second round on, an answer that does not compile is followed by up to `calls_per_round - 1` more requests. They show
+    its code and compiler message and nothing else. The last answer is the round's.
     """
 
     chat: Seat
-    """Answers the round's user message, whatever was said before it."""
+    """Answers the round's user message, without regard to earlier ones."""
     programs: ProgramRunner
     suite: TestSuite
     code_of: Callable[[str], str]
@@ -44,7 +44,7 @@ class CodingSubject:
         while True:
             answer = await self._answer(_asking(transcript, said, message), said)
             if isinstance(answer, Stop) and said and answer.reason is StopReason.SUBJECT_ERROR:
-                return _summed(said, answer.n_calls)  # it refused to mend its answer: that stands
+                return _summed(said, answer.n_calls)  # it refused to mend its answer, which then stands
             if isinstance(answer, Stop):
                 return replace(answer, n_calls=answer.n_calls + spent(said).n_calls)
             said.append(answer)

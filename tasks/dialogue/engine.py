@@ -13,13 +13,13 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """All that was said, and why no more was."""
+    """A dialogue's messages, and the reason why it ended."""
 
     steps: tuple[Step, ...]
     stop_reason: StopReason
     error: str | None = None
     permanent: bool = False
-    """Asking again cannot help (a wrong key, another model than the one asked for)."""
+    """True where asking again cannot help (a wrong key, another model than the one asked for)."""
     failed_calls: int = 0
     """Requests sent for the message that never came."""
 

@@ -1,4 +1,4 @@
-"""A user who answers code with feedback: what compiler and tests say of it, and what a simulated person says."""
+"""A user who answers code with feedback: words of compiler and tests, and of a simulated person."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from tasks.dialogue.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is shown of a program's run, before anybody speaks of it."""
+    """The shown part of a program's run, before anybody speaks of it."""
 
     feedback: Feedback
     shows_error: bool
-    """Whether it tells of anything that is wrong."""
+    """Whether it shows a fault."""
 
 
 @dataclass(frozen=True)
 class FeedbackEnvironment:
     """States the problem in round 1; from then on gives feedback on the last answer's code.
 
-    The dialogue is finished when the code has passed its whole suite, whatever part of it is shown; after `turns` rounds of
-    feedback; and when there is nothing to say: no error is shown, and nobody speaks who knows more than is shown.
+    The dialogue is finished when the code passes its whole suite, even if a part of the suite is shown; after `turns` rounds of
+    feedback; and when there is nothing to say, because no error is shown and no speaker knows more.
     """
 
     opening: str
@@ -39,7 +39,7 @@ class FeedbackEnvironment:
     """(code, all feedback on it) -> the round's message."""
     speaker: SimulatedFeedback | None = None
     speaks_without_error: bool = False
-    """Whether the speaker can tell what is wrong where no error is shown."""
+    """Whether the speaker can name a fault where no error is shown."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:

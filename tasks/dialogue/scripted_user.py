@@ -1,4 +1,4 @@
-"""A user who says what was written beforehand, whatever the subject answers."""
+"""A user with a script: says the same texts whatever the subject answers."""
 
 from dataclasses import dataclass
 

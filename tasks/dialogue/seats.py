@@ -19,8 +19,12 @@ class Stop:
 
 
 class Seat(Protocol):
+    """One side of a dialogue."""
+
     @property
-    def role(self) -> Role: ...
+    def role(self) -> Role:
+        """Role of its messages."""
+        ...
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """The seat's message of round `transcript.turn`, or the end of the dialogue.

@@ -1,4 +1,4 @@
-"""Verbal feedback by a model that plays a user: it reasons first, and only the answer field is ever said aloud."""
+"""Verbal feedback by a model that plays a user. It reasons first; only its answer field is passed on."""
 
 import re
 from collections.abc import Callable
@@ -17,13 +17,13 @@ _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)
 _REASONING = re.compile(_LABEL.format(name="reasoning"), re.IGNORECASE | re.MULTILINE)
 _REASONING_KEPT = 2000
-"""Characters of an answer without the field that are shown again: one that repeats itself without end fills no context."""
+"""Characters shown again of an answer without the field, so that an endless repetition fills no context."""
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What the user says about a piece of code, and what the model that plays them cost."""
+    """The user's words about a piece of code, and the cost of the model that plays them."""
 
     text: str
     spent: Spent
@@ -40,9 +40,9 @@ class FeedbackPrompt:
     example_reasoning: str
     example_feedback: str
     case: str
-    """What the user sees now, and the fields that are asked for."""
+    """The user's present view, and the fields that are asked for."""
     reminder: str
-    """Asks for the field `Feedback:` alone."""
+    """Text that asks for the field `Feedback:` alone."""
 
     def first(self) -> tuple[Message, ...]:
         """Asks for both fields at once."""
@@ -50,7 +50,7 @@ class FeedbackPrompt:
         return _talk(self.example, answer, self.case)
 
     def again(self, answer: str) -> tuple[Message, ...]:
-        """Takes an answer without the field for the reasoning that it is, and asks for what follows from it."""
+        """Takes an answer without the field as reasoning, and asks for the field alone."""
         reasoning, feedback = f"Reasoning: {self.example_reasoning}", f"Feedback: {self.example_feedback}"
         return _talk(self.example, reasoning, self.reminder, feedback, self.case, answer[:_REASONING_KEPT] or "-", self.reminder)
 
@@ -63,7 +63,7 @@ def _talk(*texts: str) -> tuple[Message, ...]:
 
 @dataclass(frozen=True)
 class SimulatedFeedback:
-    """Asks a model for a user's feedback on a piece of code. It knows what `prompt` tells it and nothing else."""
+    """Asks a model for a user's feedback on a piece of code. The model knows its `prompt` and nothing else."""
 
     model: ChatModel
     sampling: Sampling
@@ -77,7 +77,7 @@ class SimulatedFeedback:
         """The answer field.
 
         Raises:
-            ModelUnavailable: no answer, or `tries` of them without the field; nothing else of what was answered is passed on.
+            ModelUnavailable: no answer, or `tries` answers without the field. No other part of an answer is passed on.
         """
         prompt, answers = self.prompt(code, seen), list[Completion]()
         while len(answers) < self.tries:
@@ -116,9 +116,9 @@ class SimulatedFeedback:
 
 
 def answer_field(answer: str) -> str | None:
-    """What stands behind the one line label `Feedback:`, up to a label `Reasoning:`.
+    """The text behind the only label `Feedback:`, up to a label `Reasoning:`.
 
-    None where the label is missing or stands there twice (a draft within the reasoning is not for the model), or nothing follows.
+    None where the label is missing, stands there twice (the first may be a draft within the reasoning), or nothing follows it.
     """
     labels = list(_FEEDBACK.finditer(answer))
     if len(labels) != 1:

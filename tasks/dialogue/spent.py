@@ -1,4 +1,4 @@
-"""What several calls for one message cost together."""
+"""Adds up the cost of several calls for one message."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,27 @@ T = TypeVar("T", int, float)
 
 
 class Call(Protocol):
-    """What a step and a completion say alike of what was paid."""
+    """The cost fields that a step and a completion share."""
 
     @property
-    def input_tokens(self) -> int | None: ...
+    def input_tokens(self) -> int | None:
+        """Tokens of the request; None where the endpoint did not count them."""
+        ...
+
     @property
-    def output_tokens(self) -> int | None: ...
+    def output_tokens(self) -> int | None:
+        """Tokens of the answer; None where the endpoint did not count them."""
+        ...
+
     @property
-    def latency_s(self) -> float | None: ...
+    def latency_s(self) -> float | None:
+        """Seconds from request to answer; None where no request was sent."""
+        ...
+
     @property
-    def n_calls(self) -> int: ...
+    def n_calls(self) -> int:
+        """Requests sent, 0 and up."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class Spent:
 
 
 def spent(calls: Sequence[Call]) -> Spent:
-    """The sums; of no calls at all: nothing known and none sent."""
+    """The sums. Without calls: None for tokens and seconds, 0 requests."""
     return Spent(
         input_tokens=_sum(call.input_tokens for call in calls),
         output_tokens=_sum(call.output_tokens for call in calls),

@@ -1,4 +1,4 @@
-"""What has been said so far, as both seats see it."""
+"""The messages so far, as both seats see them."""
 
 from dataclasses import dataclass
 

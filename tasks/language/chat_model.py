@@ -15,7 +15,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One call for one answer. Ids, `turn` (1-based) and `sample` say whose it is; endpoints never see them."""
+    """One call for one answer. Endpoints never see `problem_id`, `turn` (1-based), `sample` (from 0) and `dialog_id`."""
 
     messages: tuple[Message, ...]
     sampling: Sampling
@@ -24,15 +24,15 @@ class ChatRequest:
     turn: int
     sample: int
     dialog_id: str = ""
-    """Where a problem has several dialogs, which of them it is."""
+    """Names one of several dialogs of the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer. `content` is what tests and later turns see (without a reasoning block where Sampling says so).
+    """An answer. Tests and later turns see `content` (without a reasoning block where Sampling says so).
 
     `finish_reason` is the endpoint's own (`stop`, `length`, `content_filter`), or `context_length` where the endpoint refused the
-    conversation as too long: content is then empty, and that is the model's failure, not infra.
+    conversation as too long. The content is then empty, which is the model's failure, not infra.
     """
 
     content: str
@@ -45,8 +45,12 @@ class Completion:
 
 
 class ChatModel(Protocol):
+    """Answers requests; opened by `tasks.language.opening`."""
+
     @property
-    def identity(self) -> ModelIdentity: ...
+    def identity(self) -> ModelIdentity:
+        """Who answers."""
+        ...
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request.
@@ -57,4 +61,6 @@ class ChatModel(Protocol):
         """
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Give up connections; the model answers no more."""
+        ...

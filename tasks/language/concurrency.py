@@ -14,13 +14,13 @@ class AdaptiveLimit:
     It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) lowers the limit, once for all
     requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of the budget.
 
-    How much it is lowered depends on how many of the latest requests were overloads (as in data centre TCP): by half where all
-    were, by little where few were. So it settles just below an endpoint's capacity instead of swinging between it and its half,
-    and an endpoint that fails one request in a hundred for reasons of its own still gets most of the budget.
+    The share of overloads among the latest requests decides how far it falls (as in data centre TCP): by half where all were
+    overloads, by little where few were. So it settles just below an endpoint's capacity instead of swinging between it and its
+    half, and an endpoint that fails one request in a hundred for reasons of its own still gets most of the budget.
     """
 
     def __init__(self, budget: int, *, floor: int = 1, decrease: float = 0.5) -> None:
-        """`budget` >= `floor` >= 1 requests; 0 < `decrease` < 1 is what is left of the limit where all requests are overloads."""
+        """`budget` >= `floor` >= 1 requests. The limit is multiplied by `decrease` (between 0 and 1) where all are overloads."""
         if not 1 <= floor <= budget or not 0 < decrease < 1:
             raise ValueError(
                 f"budget {budget}, floor {floor}, decrease {decrease}: needs 1 <= floor <= budget and 0 < decrease < 1"
@@ -34,10 +34,12 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
+        """Requests that may be out at once now, from `floor` to `budget`."""
         return int(self._window)
 
     @property
     def in_flight(self) -> int:
+        """Requests out now."""
         return self._in_flight
 
     async def acquire(self, *, again: bool = False) -> int:
@@ -63,6 +65,7 @@ class AdaptiveLimit:
             raise
 
     def release(self) -> None:
+        """Give a place back, after the answer or the fault."""
         self._in_flight -= 1
         self._wake()
 

@@ -1,4 +1,4 @@
-"""Controls: the ends of every table. `control:gold` says the benchmark's own reference, `control:empty` nothing."""
+"""Controls: the ends of every table. `control:gold` answers with the benchmark's reference code, `control:empty` with nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from tasks.language.chat_model import ChatRequest, Completion
 
 @dataclass(frozen=True)
 class ControlModel:
+    """Answers from a function, without a network."""
+
     identity: ModelIdentity
     answer: Callable[[str, int], str]
     """(problem id, round from 1) -> answer."""
@@ -21,5 +23,5 @@ class ControlModel:
 
 
 def silence(problem_id: str, turn: int) -> str:
-    """What `control:empty` answers."""
+    """The answer of `control:empty`."""
     return ""

@@ -19,9 +19,9 @@ from tasks.language.server_process import end_with_parent, report_ready, server_
 
 MODEL_NAME = "smollm2"
 CONTEXT_TOKENS = 8192
-"""What the model was trained for."""
+"""Context that the model was trained for."""
 MAX_ANSWER_TOKENS = 1024
-"""Where a request names no limit; such an answer ends with finish_reason `length`."""
+"""Bound of an answer whose request names none; a cut answer ends with finish_reason `length`."""
 MAX_ENGINES = 4
 """Each holds about 0.3 GB; the number changes no answer."""
 _HTTP_THREADS = 64

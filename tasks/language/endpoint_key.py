@@ -1,4 +1,4 @@
-"""Where a model is reached, and with which key. A key is read where it is used and goes nowhere else."""
+"""Finds a model's address and key. A key is read where it is used and goes nowhere else."""
 
 import os
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ def key_variable(endpoint: ModelEndpoint) -> str | None:
 
 
 def resolve_key(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> str | None:
-    """The key, from the variable that `key_env` names; None where the endpoint needs none that we know of.
+    """The key, from the variable that `key_env` names; None where no variable is named and the endpoint is not OpenAI's.
 
     Raises:
-        ConfigError: the variable is unset, empty, or holds what no header can carry; names the variable, never its value.
+        ConfigError: the variable is unset, empty, or no header can carry its value; names the variable, never its value.
     """
     variable = key_variable(endpoint)
     if variable is None:

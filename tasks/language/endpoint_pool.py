@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _KEEP_ALIVE_S = 4.0
-"""Below the 5 s after which uvicorn (vLLM) closes an idle connection, so that no request meets one that is being closed."""
+"""Below the 5 s after which uvicorn (vLLM) closes an idle connection, so that no request meets a closing one."""
 
 
 @dataclass
 class EndpointPool:
-    """Left once for each `join_pool`; the last to leave closes it."""
+    """One endpoint's client. Leave it once for each `join_pool`; the last to leave closes it."""
 
     client: "AsyncOpenAI"
     session: "ClientSession"
@@ -49,6 +49,7 @@ class EndpointPool:
             return response.status, response.headers, await response.read()
 
     async def leave(self) -> None:
+        """Stop using the pool; the last user closes its connections."""
         self.users -= 1
         if self.users == 0:
             pools = _POOLS.get(asyncio.get_running_loop(), {})
@@ -103,7 +104,7 @@ def _client(url: str, key: str | None, *, concurrency: int, connect_s: float, ti
 
 
 def _session(client: "AsyncOpenAI", url: str, *, concurrency: int, connect_s: float) -> "ClientSession":
-    """For the chat requests: with the SDK's own authorization, and nothing that a server could make it keep."""
+    """The session of chat requests: it has the SDK's own authorization, and keeps no cookies of a server."""
     import aiohttp
 
     return aiohttp.ClientSession(

@@ -34,7 +34,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class _Given:
-    """What was said besides the spec itself."""
+    """Settings given besides the spec itself."""
 
     text: str
     base_url: str | None
@@ -43,13 +43,13 @@ class _Given:
     today: str
 
     def refuse_address(self) -> None:
-        """For models that are not reached over a network by the user's choice."""
+        """Raise ConfigError where the user gave an address or key: this kind of model takes none."""
         for name in ("base_url", "key_env"):
             if getattr(self, name):
                 raise ConfigError(f"model {self.text!r}: takes no {name} ({getattr(self, name)!r}); leave it out")
 
     def refuse_other_revision(self, known: str) -> None:
-        """For models whose revision is known without being stated."""
+        """Raise ConfigError where the user gave a revision: this kind of model tells its own."""
         if self.revision not in (None, known):
             raise ConfigError(f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out")
 
@@ -66,13 +66,13 @@ def parse_model(
     Args:
         text: one of FORMS. MODEL may hold `/`, `:` and `@`; the last `@http` begins the address.
         key_env: name of the variable that holds the key.
-        revision: what the user states about weights that cannot be hashed.
+        revision: the user's name for weights that cannot be hashed.
         today: UTC date, for `unpinned-<date>` where no revision is stated.
 
     Raises:
         UnknownName: no such form or local model; lists the forms.
-        ConfigError: a form that is not whole, or a setting that it does not take.
-        UsageError: a recording that is not there, or an extra that is not installed.
+        ConfigError: a form is not whole, or does not take a setting.
+        UsageError: a recording is not there, or an extra is not installed.
     """
     provider, colon, rest = text.strip().partition(":")
     if not colon or provider not in _READERS:

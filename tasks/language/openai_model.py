@@ -32,17 +32,17 @@ from tasks.language.wire import (
 
 @dataclass(frozen=True)
 class CallPolicy:
-    """How one endpoint is called. None of it can change an answer."""
+    """Limits and waits of calls to one endpoint. None of them can change an answer."""
 
     concurrency: int = 16
     """Most requests in flight at once in this process; 1 and up."""
     connect_s: float = 10.0
     timeout_s: float = 300.0
-    """Of one request, connection included."""
+    """Limit of one request, connection included."""
     max_tries: int = 8
-    """Of one request. Tries during an outage of the endpoint are not counted."""
+    """Limit of tries of one request. Tries during an outage of the endpoint do not count."""
     patience_s: float = 900.0
-    """No new try begins later than this after the first, waiting for the end of an outage not counted."""
+    """No new try begins later than this after the first one. Waiting for the end of an outage does not count."""
     backoff_s: float = 0.5
     """Longest first wait; doubles with each try (full jitter)."""
     max_backoff_s: float = 30.0
@@ -63,7 +63,7 @@ class OpenAIModel:
         policy: CallPolicy | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises ConfigError where the variable that should hold the key is not set."""
+        """Raises ConfigError where the key's variable is not set."""
         self.identity = identity
         self.url = endpoint_url(endpoint)
         self._policy = policy or CallPolicy()
@@ -88,6 +88,7 @@ class OpenAIModel:
         return self._pool
 
     async def aclose(self) -> None:
+        """Leave the endpoint's pool."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.leave()
@@ -139,7 +140,7 @@ class OpenAIModel:
             await asyncio.sleep(wait_s)
 
     async def _outlast(self, watch: OutageWatch, tries: int) -> float:
-        """Seconds until the endpoint was back, or until this request was chosen to find out.
+        """Wait until the endpoint is back, or until this request is chosen to find out; returns the seconds waited.
 
         Raises:
             ModelUnavailable: it did not come back in time.
@@ -187,7 +188,7 @@ class OpenAIModel:
         return replace(fault, text=self.redacted(fault.text))
 
     def _without_key(self, answer: Answer) -> Answer:
-        """An answer is kept in journal and tables: a gateway that writes our key into it must not bring it there."""
+        """The answer without our key: a gateway may write it into an answer, which journal and tables keep."""
         texts = {"content": answer.content, "finish_reason": answer.finish_reason, "served_model": answer.served_model}
         echoed = {name: self.redacted(text) for name, text in texts.items() if text and self._key and self._key in text}
         return replace(answer, **echoed) if echoed else answer
@@ -197,11 +198,11 @@ class OpenAIModel:
         return text.replace(self._key, "[key]") if self._key else text
 
     def shown(self, text: str) -> str:
-        """The endpoint's text as one short, plain line without our key: neither cut in half nor put together by the cleaning."""
+        """The endpoint's text as one short, plain line without our key, even where cleaning would cut the key or join it."""
         return self.redacted(shortened(self.redacted(text)))
 
     def _imposture(self, answer: Answer) -> Fault | None:
-        """What is wrong with who answered. A retry may mend it where the right model answered before (a gateway's fallback)."""
+        """The fault of an answer by another model. A retry may help if the right model answered before (a gateway's fallback)."""
         served = answer.served_model
         if served is None or not self._policy.check_served_model or is_plausible_name(self.identity.name, served):
             self._has_served = True
@@ -220,7 +221,7 @@ class OpenAIModel:
         return random.uniform(0, min(policy.max_backoff_s, policy.backoff_s * 2 ** (tries - 1)))
 
     def unavailable(self, fault: Fault, tries: int) -> ModelUnavailable:
-        """The error that a fault ends in: model, address, what was said, and the remedy."""
+        """The error for a fault: model, address, the endpoint's words and the remedy."""
         after = "" if tries <= 1 else f" ({tries} tries)"
         remedy = fault.remedy or "Is the server running and reachable, and the address right?"
         if fault.status in (401, 403):
@@ -250,7 +251,7 @@ def _tell(pool: EndpointPool, ticket: int, outcome: Answer | Fault) -> None:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The error and what it came from, innermost last: the SDK's own message is always `Connection error.`"""
+    """The error and its causes, innermost last: the SDK's own message is always `Connection error.`"""
     causes = [error]
     while (inner := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(inner)

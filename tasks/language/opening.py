@@ -1,4 +1,4 @@
-"""From what a run says about a model to a model that answers. Identity and endpoint can be pickled; the model cannot."""
+"""Opens models, from the identity and endpoint that a run keeps. These can be pickled; an open model cannot."""
 
 import asyncio
 import json
@@ -37,11 +37,11 @@ def open_model(
         gold: (problem id, round from 1) -> the benchmark's reference answer, for `control:gold`.
         timeout_s: limit of one request.
         patience_s: how long all requests wait together for an endpoint that stopped answering.
-        environ: where the key is looked up; the process's environment by default.
+        environ: holds the key; the process's environment by default.
 
     Raises:
-        ConfigError: no key in the variable that should hold it, no server for a local model, a broken recording.
-        UsageError: a recording that is not there, or not the one that the identity names.
+        ConfigError: the key's variable is empty, a local model has no server, or a recording is broken.
+        UsageError: a recording is not there, or is not the one that the identity names.
     """
     match identity.provider:
         case Provider.RECORDED:
@@ -84,8 +84,8 @@ async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, envir
     """Ask an endpoint, before a run, whether it is there and knows key and model. Endpoints that list no models are let through.
 
     Raises:
-        ConfigError: no key in the variable that should hold it.
-        ModelUnavailable: no connection, a key that is refused, or a model that it does not serve.
+        ConfigError: the key's variable is empty.
+        ModelUnavailable: no connection, a refused key, or a model that the endpoint does not serve.
     """
     model = OpenAIModel(identity, endpoint, policy=_CHECK, environ=environ)
     try:
@@ -121,7 +121,7 @@ def _names(data: bytes) -> tuple[str, ...] | None:
 
 
 async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:
-    """Gateways serve models that they do not list: one tiny request tells."""
+    """Send one tiny request: gateways serve models that they do not list."""
     body = {"model": model.identity.name, "messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 1}
     outcome = await model.ask(model.pool(), body)
     if not isinstance(outcome, Fault) or outcome.kind != "permanent":

@@ -1,4 +1,4 @@
-"""Whether an endpoint answers at all. While it does not, its requests wait together and one at a time finds out if it is back."""
+"""Watches whether an endpoint answers at all. During an outage its requests wait together; one at a time tries if it is back."""
 
 import asyncio
 import logging
@@ -12,10 +12,10 @@ _SEVERAL_REQUESTS = 3
 
 @dataclass(frozen=True)
 class OutagePolicy:
-    """When an endpoint counts as down, and how it is waited for. None of it can change an answer."""
+    """When an endpoint counts as down, and how long requests wait for it. None of it can change an answer."""
 
     faults: int = 8
-    """So many faults in a row, of all requests together, ..."""
+    """Faults in a row, of all requests together, ..."""
     silence_s: float = 5.0
     """... over at least this long, with no sign of life between them."""
     patience_s: float = 300.0
@@ -29,8 +29,8 @@ class OutageWatch:
     """One endpoint's watch. Belongs to one event loop.
 
     Answering: `is_down` is false, and faults are counted until the next sign of life; `is_suspect` after many of them.
-    Waiting: nothing but faults came. Each request waits in `wait`, and after growing pauses one of them goes as the probe.
-    Given up: patience is over. Requests fail at once, but after each pause one is let through, so that a late return is seen.
+    Waiting: only faults came. Each request waits in `wait`, and after growing pauses one of them goes as the probe.
+    Given up: patience is over. Requests fail at once, but after each pause one passes, so that a late return is seen.
     """
 
     def __init__(self, url: str, policy: OutagePolicy) -> None:
@@ -57,9 +57,9 @@ class OutageWatch:
         self._wake_all()
 
     def failed(self, said: str, *, has_status: bool) -> None:
-        """A fault of the endpoint, in the task that asked.
+        """Count a fault of the endpoint, in the task that asked.
 
-        One request that is refused by HTTP status may itself be the cause; one that finds nobody there is not.
+        A request refused by HTTP status may itself be the cause; a request without a connection is not.
         """
         if not self.n_faults:
             self._since_s, self._since = _now_s(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -80,7 +80,7 @@ class OutageWatch:
         return self._probe is not None and self._probe is asyncio.current_task()
 
     def abandoned(self) -> None:
-        """The running task was cancelled: if it was the probe, another takes its place."""
+        """Tell that the running task was cancelled. If it was the probe, another takes its place."""
         if self.is_probe():
             self._probe = None
             self._release_one()
@@ -109,11 +109,11 @@ class OutageWatch:
             raise
 
     def describe(self) -> str:
-        """What is known of the outage, in one line."""
+        """The outage in one line: since when, how long waited for, the last fault."""
         return f"no answer since {self._since}, waited {_now_s() - self._since_s:.0f} s for it ({self._last_fault})"
 
     def close(self) -> None:
-        """No timer of it fires any more."""
+        """Stop its timer."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -141,7 +141,7 @@ class OutageWatch:
 
     def _give_up(self) -> None:
         self._has_given_up = True
-        LOG.warning("endpoint %s did not come back within %g s: what needs it is owed", self._url, self._policy.patience_s)
+        LOG.warning("endpoint %s did not come back within %g s: its episodes stay owed", self._url, self._policy.patience_s)
         self._wake_all()
 
     def _wake_all(self) -> None:

@@ -27,7 +27,7 @@ AnswerKey = tuple[str, int, int]
 @dataclass(frozen=True)
 class Recording:
     digest: str
-    """Of the content, uncompressed: the same for `x.jsonl` and `x.jsonl.gz`."""
+    """Digest of the uncompressed content: the same for `x.jsonl` and `x.jsonl.gz`."""
     answers: Mapping[AnswerKey, str]
 
 
@@ -37,7 +37,7 @@ def recording_name(path: Path) -> str:
 
 
 def load_recording(path: Path) -> Recording:
-    """Read a recording; each file once per process, until it changes.
+    """Read a recording. A process reads each file once, until it changes.
 
     Raises:
         UsageError: there is no such file, or it cannot be read.
@@ -125,7 +125,7 @@ class RecordedModel:
     recording: Recording
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """The recorded answer; what the conversation says is not looked at.
+        """The recorded answer; the conversation's text is not looked at.
 
         An answer may be recorded for one dialog of a problem, by the dialog's id, or for all of them.
 
@@ -139,4 +139,5 @@ class RecordedModel:
         return Completion(content=content, finish_reason="stop", n_calls=0)
 
     async def aclose(self) -> None:
+        """Nothing to close."""
         pass

@@ -33,7 +33,7 @@ def server_process(
     Args:
         log: gets what the server writes.
         ready_s: how long it may take to report.
-        keys: the only variables that look like keys which it is given.
+        keys: names of the key-like variables to pass on; it gets no others.
 
     Raises:
         ModelUnavailable: it ended, or reported nothing in time; holds the log's last lines and its path.
@@ -55,9 +55,9 @@ def server_process(
 
 
 def _environment(keys: tuple[str, ...]) -> dict[str, str]:
-    """Ours less the keys of endpoints, with the packages that we run from first on the path.
+    """Our environment without the keys of endpoints, with the packages that we run from first on the path.
 
-    A server reads data of strangers (weights, prompts) and needs none of those keys; its working directory must shadow nothing.
+    A server reads data of strangers (weights, prompts) and needs no endpoint's key. Its working directory must shadow nothing.
     """
     inherited = os.environ.get("PYTHONPATH")
     kept = without_secrets(os.environ, keep=keys)
@@ -122,6 +122,6 @@ def take_stdout() -> int:
 
 
 def report_ready(report: int, base_url: str) -> None:
-    """Tell the parent, through the descriptor that `take_stdout` kept, where we serve."""
+    """Tell the parent our address, through the descriptor that `take_stdout` kept."""
     os.write(report, f"{base_url}\n".encode())
     os.close(report)

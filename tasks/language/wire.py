@@ -53,10 +53,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a request gave no answer, and what may be done about it.
+    """Why a request gave no answer, and when to ask again.
 
-    `overload`: later, and fewer at once. `transient`: later. `token_limit_name`: again, with the other name of max_tokens.
-    `permanent`: never. `context_length`, `content_filter`: the endpoint judged the conversation, which is an answer of its kind.
+    `overload`: later, with fewer at once. `transient`: later. `token_limit_name`: at once, with the other name of max_tokens.
+    `permanent`: never. `context_length`, `content_filter`: never; the endpoint's judgement of the conversation is an answer.
     """
 
     kind: Literal["overload", "transient", "token_limit_name", "permanent", "context_length", "content_filter"]
@@ -148,7 +148,7 @@ def without_reasoning(content: str) -> str:
 
 
 def read_fault(status: int, text: str, headers: Mapping[str, str], sent: Mapping[str, Any], now: datetime | None = None) -> Fault:
-    """What an error response means. `sent` is the request's body."""
+    """Classify an error response. `sent` is the request's body."""
     said = f"HTTP {status}: {shortened(error_message(text))}"
     if status in (408, 409, 425, 429) or status >= 500:
         if _NO_CREDIT.search(text):
@@ -205,7 +205,7 @@ def error_message(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """One line of at most 300 characters, none of which a terminal obeys: for text that an endpoint or its log says."""
+    """Text of an endpoint or its log as one line of at most 300 characters, without any that a terminal obeys."""
     return plain_line(" ".join(text.split()), _TEXT_LIMIT)
 
 

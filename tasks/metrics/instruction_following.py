@@ -1,7 +1,7 @@
 """Instruction following in a conversation (CodeIF-Bench section 3.2, equations 1 to 3).
 
-All are pure functions of one dialogue's verdicts. Whether a verdict is there at all (no answer, infra) is decided before: see the
-benchmark's scoring. Shares are in [0, 1].
+All are pure functions of one dialogue's verdicts. The benchmark's scoring asks them only where the verdicts they read are there
+(no answer and infra leave gaps). Shares are in [0, 1].
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from tasks.metrics.registry import metric
 
 @dataclass(frozen=True)
 class TurnVerdicts:
-    """What the tests said about one turn's answer."""
+    """The tests' verdicts on one turn's answer."""
 
     instruction_id: str
     """The instruction that this turn gave: I_n."""

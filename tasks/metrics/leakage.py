@@ -1,6 +1,6 @@
 """Does feedback give the solution away? (ConvCodeWorld appendix A.3, Table 8)
 
-For feedback that was really given, by one who saw the reference code. The shares are means over such feedbacks.
+Asked of each feedback by a speaker who saw the reference code. The shares are means over such feedbacks.
 """
 
 import re

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_MODELS = 5
-"""Below it almost any order looks correlated: four models agree by chance one time in twelve."""
+"""Fewest models: with less, almost any order looks correlated (four models agree by chance one time in twelve)."""
 RESAMPLES = 9_999
 SEED = 20250917
 _PLACES = 12
-"""Of rho; beyond them is the noise of its division: 0.9999999999999999 for models in the same order."""
+"""Digits kept of rho. Later ones are noise of a division: 0.9999999999999999 for models in the same order."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Metrics by name: ours, and others' through the entry point group `parley.metrics`.
 
-A metric is a pure function; what it takes is its family's affair (see each family's module). Here it only gets its name and
-version.
+A metric is a pure function. Its family's module says which arguments it takes; this module gives it a name and a version.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ class Metric(Generic[P, R]):
 
     name: str
     version: int
-    """Raised when its values change: part of the key of a score."""
+    """Part of the key of a score: raise it when the metric's values change."""
     function: Callable[P, R]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -39,7 +38,7 @@ class Metric(Generic[P, R]):
 
     @property
     def summary(self) -> str:
-        """First line of its docstring: what `parley list metrics` prints."""
+        """First line of its docstring, which `parley list metrics` prints."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -73,7 +72,7 @@ def load(name: str) -> "Metric[..., object]":
     """The metric of that name.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: lists the known names.
     """
     _import_families()
     if name in _registered:

@@ -1,4 +1,4 @@
-"""What an invocation found done, and what it paid for: counted from the lake before and after."""
+"""Accounts for an invocation: finished episodes found and work paid for, counted from the lake before and after."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Found:
 
     Attributes:
         reused_from: run that paid -> episodes of this run that were finished.
-        owed: episodes that were not.
+        owed: episodes of this run that were not finished.
         before: the run's own record.
         compared_with: the run that `why` compares with.
     """
@@ -37,7 +37,7 @@ class Found:
 
 
 def look(plan: RunPlan, before: RunRecord | None) -> Found:
-    """Count what is finished, and say why the rest is not."""
+    """Count the finished episodes, and say why the others are not."""
     paid_by, owed = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
@@ -51,7 +51,7 @@ def look(plan: RunPlan, before: RunRecord | None) -> Found:
 
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
-    """Finished episodes of the run with the run that paid, and those that are owed."""
+    """Finished episodes of the run with the run that paid, and owed episodes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -72,7 +72,7 @@ def _latest_alike(plan: RunPlan) -> RunRecord | None:
 
 
 def nothing_done(plan: RunPlan, found: Found, status: str) -> RunWork:
-    """What stands before any work."""
+    """The account before any work."""
     return RunWork(
         run_id=plan.run_id,
         title=plan.request.title,
@@ -88,11 +88,11 @@ def nothing_done(plan: RunPlan, found: Found, status: str) -> RunWork:
 
 
 def with_episodes(work: RunWork, plan: RunPlan, found: Found, kept: Mapping[str, Sequence[Step]], model_calls: int) -> RunWork:
-    """Add what was played and paid for.
+    """Add the episodes played and their cost.
 
     Args:
-        kept: episode -> messages that stood already.
-        model_calls: requests that workers reported; those of a worker that died are known by the answers that it had journaled.
+        kept: episode -> messages kept from earlier attempts.
+        model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
     """
     rows = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, found.owed)
     played = {row["episode_id"]: row["steps"] for row in rows.select(["episode_id", "steps"]).to_pylist()}

@@ -1,4 +1,4 @@
-"""The rows of a dataset: found, counted, kept in the lake, and those of them that a setting plays."""
+"""Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
 
 from collections.abc import Iterable
 from importlib.resources import as_file
@@ -18,7 +18,7 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
 
     Raises:
         UsageError: there is no such data; names the command to type.
-        CorruptRows: the staged rows are not those that were staged.
+        CorruptRows: the staged rows changed since they were staged.
     """
     if data is not None:
         return require_rows(benchmark.stage(Path(data), version), data, benchmark.name, version)
@@ -40,7 +40,7 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
     staged = Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
     if beside.name != f"part-{dataset_digest(dialogs)}.parquet":
         raise CorruptRows(
-            f"{beside} does not hold the rows that its name is made of: rows were added, lost or changed since they were staged."
+            f"{beside} does not hold the rows that its name stands for: rows were added, lost or changed after staging."
             f" Stage them again: parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     return staged
@@ -91,7 +91,7 @@ def require_rows(staged: Staged, data: str, benchmark: str, version: str) -> Sta
 def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> str:
     """Write a dataset's rows to the lake; returns its digest. Problems come last: they make it visible.
 
-    Quarantine holds what is wrong with the edition staged last: rows that were mended leave it.
+    Quarantine holds the faults of the edition staged last. Mended rows leave it.
     """
     digest = dataset_digest(staged.dialogs)
     keys = {"benchmark": benchmark, "dataset_version": version}

@@ -1,4 +1,4 @@
-"""What is told of a run at which there is nothing left to do."""
+"""The report of a run with nothing left to do."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tasks.storage.home import Home
 
 
 def finished_report(plan: RunPlan) -> RunReport:
-    """How a finished run ended, from its record; nothing was asked or run for it now.
+    """Report how a finished run ended, from its record. Nothing is asked or run for it.
 
     Raises:
         ParleyError: the run has no record; ask `plan.is_finished()` first.
@@ -36,7 +36,7 @@ def finished_report(plan: RunPlan) -> RunReport:
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
-    """The reports as the warehouse bears them out: a run that publication itself withheld says so, with the reason."""
+    """The reports, corrected by the warehouse: a run that publication itself withheld says so, with the reason."""
     from tasks.storage.publishing import left_out
 
     reasons = left_out(home, [report.run_id for report in reports if report.is_published])

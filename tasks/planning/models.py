@@ -1,4 +1,4 @@
-"""Rows for the table of models: who took part in a run, and what their tokens cost."""
+"""Writes the table of models: the models that took part in a run, and the prices of their tokens."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tasks.planning.request import ModelRequest
 def keep_models(plan: RunPlan) -> bool:
     """Write the run's models to the lake, each identity its own part; returns whether anything changed.
 
-    A price that is not stated now does not take away one that was stated before.
+    A price stated before stays where none is stated now.
     """
     changed = False
     for identity, asked in _pairs(plan):

@@ -1,4 +1,4 @@
-"""From a request to a plan: the RunSpec, the wanted episodes, and what is already there. Reads, starts nothing."""
+"""Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
@@ -53,18 +53,18 @@ class RunPlan:
 
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
-        """Those with a dialog in this setting, by id."""
+        """Problems with a dialog in this setting, by id."""
         wanted = {dialog.problem_id for dialog in self.dataset}
         return {problem.problem_id: problem for problem in self.staged.problems if problem.problem_id in wanted}
 
     @cached_property
     def dialogs(self) -> Mapping[str, Dialog]:
-        """By row digest."""
+        """Dialogs of the setting, by row digest."""
         return {dialog.row_digest: dialog for dialog in self.dataset}
 
     @cached_property
     def wanted(self) -> tuple[WantedEpisode, ...]:
-        """Episodes that this invocation asks for: of all problems, or of the first so many."""
+        """Episodes that this invocation asks for: of all problems, or of the first `limit` ones."""
         chosen = set(tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset))[: self.request.benchmark.limit])
         return wanted_episodes(self.spec, (dialog for dialog in self.dataset if dialog.problem_id in chosen))
 
@@ -74,7 +74,7 @@ class RunPlan:
         return tuple(w for w in self.wanted if w.episode_id not in done)
 
     def unfinished_ids(self) -> set[str]:
-        """Episodes of the whole dataset, asked for now or not, that no run has finished: what a journal may hold of value."""
+        """Unfinished episodes of the whole dataset, asked for now or not. A journal may hold answers of them."""
         everything = [w.episode_id for w in wanted_episodes(self.spec, self.dataset)]
         return set(everything) - self._finished(everything)
 
@@ -83,7 +83,7 @@ class RunPlan:
 
     @cached_property
     def members(self) -> tuple[WantedEpisode, ...]:
-        """All episodes of the run: those wanted now and those that earlier, larger invocations added."""
+        """All episodes of the run: wanted now, or added by earlier, larger invocations."""
         earlier = {row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)}
         everything = wanted_episodes(self.spec, self.dataset)
         now = {w.episode_id for w in self.wanted}
@@ -108,7 +108,7 @@ class RunPlan:
         return sandboxes.load_with(self.spec.sandbox, self.benchmark.preload)
 
     def state(self) -> dict[str, str]:
-        """All that a run is made from besides its spec, and the files that hold it: a lost or damaged one is noticed."""
+        """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
         return {
             "environment": self.environment,
             **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics},
@@ -138,7 +138,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     """Plan one evaluation.
 
     Raises:
-        UsageError: something that was asked for is unknown, unreadable or not staged.
+        UsageError: a part of the request is unknown, unreadable or not staged.
     """
     benchmark, setting = find_setting(request.benchmark.name)
     version = request.benchmark.dataset_version or benchmark.default_dataset_version
@@ -181,7 +181,7 @@ def find_setting(name: str) -> tuple[Benchmark, str]:
     """`benchmark.setting`, or the benchmark alone where it has one setting.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: lists the known names.
     """
     first, _, rest = name.partition(".")
     benchmark = registry.load(first)
@@ -203,7 +203,7 @@ def _choose(request: ModelRequest, resumed: ModelIdentity | None) -> ModelChoice
 def _choose_simulator(
     request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
 ) -> ModelChoice | None:
-    """None where the setting needs none, asked for or not: one night may hold both kinds of settings."""
+    """The simulator; None where the setting needs none, even if one is named: a night may hold both kinds of settings."""
     if not benchmark.setting(setting).needs_simulator:
         return None
     if request.simulator is None:

@@ -1,4 +1,4 @@
-"""How a run ended, as a command or a flow tells it."""
+"""Reports how a run ended, to a command or a flow."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,17 +30,18 @@ class RunReport(Frozen):
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
-    """What was reused, what was paid, and why; None for a failed run."""
+    """How much was reused, how much was paid, and why; None for a failed run."""
     exit_code: int = 1
-    """Of a failed run: what a command ends with that ran it alone."""
+    """Exit status of a command that runs only this run, if it fails."""
 
     @property
     def is_published(self) -> bool:
+        """Whether it finished and was not withheld."""
         return self.status == "finished"
 
 
 def works(reports: Iterable[RunReport]) -> tuple[RunWork, ...]:
-    """What was done for those runs that were begun."""
+    """The work of each run that was begun."""
     return tuple(report.work for report in reports if report.work is not None)
 
 
@@ -49,14 +50,14 @@ class Tally(Frozen):
 
     n_episodes: int
     n_faulty: int
-    """Episodes with any fault: infra, or a score that is missing for a reason that is one."""
+    """Episodes with any fault: infra, or a score that is missing through a fault."""
     n_infra: int
     n_unscored: int
     n_truncated: int
 
 
 def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -> Tally:
-    """Count what went wrong. An episode that was wanted and does not exist is infra.
+    """Count faults. A wanted episode that does not exist is infra.
 
     Args:
         n_wanted: episodes that the run should have.

@@ -1,4 +1,4 @@
-"""What a person or a configuration asks for: one model on one setting of one benchmark."""
+"""Requests of a person or a configuration: one model on one setting of one benchmark."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -32,7 +32,7 @@ class ModelRequest(Frozen):
     omit_reasoning: bool = True
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
-    """For one answer, seconds."""
+    """Limit of one answer, in seconds."""
     patience_s: float = Field(default=300.0, ge=0)
     """How long all requests wait together for an endpoint that stopped answering, seconds."""
     concurrency: int | None = Field(default=None, ge=1)
@@ -42,6 +42,7 @@ class ModelRequest(Frozen):
 
     @property
     def sampling(self) -> Sampling:
+        """Its settings that decide how tokens are drawn."""
         return Sampling(
             temperature=self.temperature,
             top_p=self.top_p,
@@ -80,10 +81,11 @@ class EvaluationRequest(Frozen):
     fsync: bool = False
     """Flush journal and Parquet to the disk at each write: safe against loss of power, slower."""
     resume: str | None = None
-    """The run that is meant to go on; refused where the request describes another."""
+    """Id of the run to go on with. Refused where the request describes another run."""
 
     @property
     def title(self) -> str:
+        """Benchmark and model in one line; a recording is shown without its folder."""
         provider, _, rest = self.model.spec.partition(":")
         shown = f"{provider}:{PurePath(rest).name}" if provider == "recorded" else self.model.spec
         return f"{self.benchmark.name} · {shown}"
@@ -107,7 +109,7 @@ def explain(error: ValidationError) -> str:
     problems = error.errors()
     for problem in problems:
         if problem["type"] == "too_short" and any(_lies_in(other["loc"], problem["loc"]) for other in problems):
-            continue  # what it holds is not valid, and pydantic counts the valid ones
+            continue  # its members are not valid, and pydantic counts the valid ones
         place = ".".join(str(step) for step in problem["loc"]) or "the whole"
         known = ""
         if problem["type"] == "extra_forbidden":
@@ -126,7 +128,7 @@ def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool
 
 
 def _without_keys(value: Any) -> Any:
-    """What was given, less the values of fields that look like keys."""
+    """The given values, without the values of fields that look like keys."""
     if isinstance(value, Mapping):
         return {name: "(not shown)" if looks_secret(str(name)) else _without_keys(item) for name, item in value.items()}
     return [_without_keys(item) for item in value] if isinstance(value, (list, tuple)) else value

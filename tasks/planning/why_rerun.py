@@ -1,7 +1,7 @@
-"""Which ingredient makes two runs different, or one run work again: the answer to "why is this run again?".
+"""Finds the ingredients in which two runs differ, or for which one run works again: answers "why is this run again?".
 
-What a difference makes anew is asked of the functions that make the ids, with that one ingredient exchanged: it cannot disagree
-with what really runs.
+The functions that make the ids tell which layers a difference renews: they are asked with that one ingredient exchanged. So the
+answer cannot disagree with the work that is really done.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ ROWS_NAMED = 5
 _LAYERS: tuple[Layer, ...] = ("dialogues", "tests", "judgements", "scores")
 _LAYER_OF_TABLE: dict[str, Layer] = {"episodes": "dialogues", "test_verdicts": "tests", "scores": "scores"}
 _OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share")
-"""Beginnings of what is no ingredient of another run."""
+"""Beginnings of names that are no ingredient of another run."""
 
 _SCORED_FROM = ("metrics.", "episodes")
 
 Outside = Mapping[str, str]
-"""What a run is made from besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see `RunPlan.state`)."""
+"""Ingredients of a run besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see `RunPlan.state`)."""
 Rows = Mapping[str, str]
 """dialog id -> row digest."""
 
@@ -72,11 +72,11 @@ def differences(
     outside: tuple[Outside, Outside] = ({}, {}),
     rows: tuple[Rows | None, Rows | None] = (None, None),
 ) -> tuple[Difference, ...]:
-    """All fields in which two runs differ, by dotted name: of their specs in the order of the model, then of what is outside.
+    """All fields in which two runs differ, by dotted name: first fields of their specs in the model's order, then others.
 
     Args:
-        outside: of the one and the other; a name that either lacks is not compared.
-        rows: of the one and the other; without both, the dataset's digest alone is compared.
+        outside: of both runs, ingredients besides the spec. A name that either lacks is not compared.
+        rows: of both runs. Unless both are given, the dataset's digest alone is compared.
     """
     found: list[Difference] = []
     known = layer_ids(before, outside[0])
@@ -161,7 +161,7 @@ def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
 
 
 def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | None:
-    """Of the edition that holds the run's dialogs among others, which its setting does not play."""
+    """Rows that the run's setting plays, from an edition that holds dialogs of other settings, too."""
     if spec.benchmark not in registry.names():
         return None
     plays = registry.load(spec.benchmark).plays
@@ -178,7 +178,7 @@ def compare(lake: Lake, before: RunRecord, after: RunSpec, outside: Outside, row
     """How another run differs from a recorded one.
 
     Args:
-        outside: what the other run is made from besides its spec.
+        outside: ingredients of the other run besides its spec.
         rows: of its dataset; None reads them from the lake.
     """
     spec = RunSpec.model_validate_json(before.spec_json)
@@ -197,8 +197,8 @@ def why_again(before: RunRecord, spec: RunSpec, outside: Outside, n_owed: int) -
     """Why a run that has a record is worked on once more.
 
     Args:
-        before: its record, as the invocation before left it.
-        outside: what it is made from now, besides its spec.
+        before: its record, as the earlier invocation left it.
+        outside: its present ingredients besides its spec.
         n_owed: episodes owed now.
     """
     found: list[Difference] = []

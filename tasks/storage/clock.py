@@ -1,4 +1,4 @@
-"""The time as tables hold it."""
+"""The present time, in the form that tables hold."""
 
 from datetime import UTC, datetime
 

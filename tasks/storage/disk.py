@@ -1,4 +1,4 @@
-"""A full disk, said as what it is: what could not be written, where, how much is free, and what to do."""
+"""Reports a full disk in plain words: the file that could not be written, its place, the free room and the remedy."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from schemas.errors import DiskFull
 
 START_BYTES = 16 * 2**20
-"""What an invocation needs at the least: Prefect's database, logs, and some shards."""
+"""Room that an invocation needs at least: Prefect's database, logs, and some shards."""
 _FULL_BYTES = 256 * 2**10
 """With less than this left, a fault that names no cause is taken for the disk's."""
 _ERRNOS = (errno.ENOSPC, errno.EDQUOT)
@@ -28,7 +28,7 @@ def disk_full(what: str, path: Path, needed: int | None = None) -> DiskFull:
     """The error for something that could not be written.
 
     Args:
-        needed: bytes that it takes, where that is known.
+        needed: bytes that it takes, where known.
     """
     want = f", about {_size(needed)} needed" if needed is not None else ""
     return DiskFull(
@@ -42,7 +42,7 @@ def _size(n_bytes: int) -> str:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error, or what it came from, says that a disk is full. DuckDB and SQLite say it in words only."""
+    """Whether an error, or one of its causes, says that a disk is full. DuckDB and SQLite say it in words only."""
     return any(
         isinstance(cause, DiskFull)
         or (isinstance(cause, OSError) and cause.errno in _ERRNOS)
@@ -68,9 +68,9 @@ def naming_full_disk(what: str, path: Path, needed: int | None = None) -> Iterat
     """Raise DiskFull where the block meets a full disk; other errors pass.
 
     Args:
-        what: is written in the block.
-        path: where.
-        needed: bytes that it takes, where that is known.
+        what: name of the thing that the block writes.
+        path: its place.
+        needed: bytes that it takes, where known.
     """
     try:
         yield

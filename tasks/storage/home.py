@@ -1,4 +1,4 @@
-"""Where everything of one installation's data lies: `$PARLEY_HOME`, default `./.parley`."""
+"""The home: one folder for all data of an installation, `$PARLEY_HOME` or `./.parley`."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,25 +21,31 @@ class Home:
 
     @property
     def lake(self) -> Path:
+        """Folder of the Parquet tables."""
         return self.path / "lake"
 
     @property
     def docs(self) -> Path:
+        """Folder of the quality checks' pages."""
         return self.path / "docs"
 
     @property
     def logs(self) -> Path:
+        """Folder of the servers' and workers' logs."""
         return self.path / "logs"
 
     @property
     def warehouse(self) -> Path:
+        """The published DuckDB file."""
         return self.path / "warehouse.duckdb"
 
     @classmethod
     def at(cls, path: str | Path) -> "Home":
+        """The home in this folder."""
         return cls(Path(path))
 
     def journal(self, run_id: str) -> Path:
+        """Folder of one run's journal segments."""
         return self.path / "journal" / run_id
 
     def tries(self, run_id: str) -> Path:
@@ -48,7 +54,7 @@ class Home:
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
-        """Hold a run, so that no second driver works on it; freed by the system when the holder dies.
+        """Hold a run, so that no second driver works on it. The system frees it when the holder dies.
 
         Raises:
             UsageError: another process is at work on this run.

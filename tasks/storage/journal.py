@@ -1,9 +1,10 @@
 """Turns of unfinished episodes, kept as they are said.
 
-A worker process appends to segments of its own, one `write()` for each message, before the next is asked for. A line holds
-episode, attempt and messages, or answers of a message that is not ready: its program is about to run. When an episode is taken
-up again, its messages so far are written as the first line of the new attempt: the highest attempt's messages always stand
-alone, and those that a superseded worker still writes are ignored. Its answers are not: the same will be asked again.
+A worker process appends to segments of its own, one `write()` for each message, before it asks for the next one. A line holds
+episode, attempt and messages. Or it holds answers to a message that is not ready, because a program is about to run on them.
+When an episode is taken up again, the first line of the new attempt repeats its messages so far. So the highest attempt's
+messages always stand alone, and late messages of a superseded worker are ignored. Late answers of that worker are used: the new
+attempt would ask for the same answers again.
 """
 
 import errno
@@ -74,6 +75,7 @@ class JournalWriter:
                 number += 1
 
     def close(self) -> None:
+        """Close the segment; a later write opens another one."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -93,12 +95,12 @@ def _dump(row: BaseModel) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What is known of an episode that did not finish."""
+    """The kept part of an episode that did not finish."""
 
     attempt: int
     steps: tuple[Step, ...] = ()
     answers: tuple[tuple[int, str, Completion], ...] = ()
-    """(attempt, key of the request, answer) of what was answered before a message was ready."""
+    """(attempt, key of the request, answer) of answers that came before their message was ready."""
 
 
 @dataclass
@@ -111,7 +113,7 @@ class _Collected:
 def read_journal(folder: Path, only: Iterable[str] | None = None) -> Mapping[str, Unfinished]:
     """All unfinished episodes of a run's journal: their highest attempt and its messages, in order.
 
-    Lines that a kill or a full disk tore are left out; so are repeated messages, and all that follow a gap.
+    Lines torn by a kill or a full disk are left out, and so are repeated messages and messages behind a gap.
     """
     wanted = None if only is None else set(only)
     collected: dict[str, _Collected] = {}
@@ -149,7 +151,7 @@ def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def remove_journal(folder: Path) -> None:
-    """Remove a run's segments: all that they hold is Parquet now."""
+    """Remove a run's segments, once Parquet holds their content."""
     if folder.is_dir():
         for path in folder.glob("*.jsonl"):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A run's many small parts become one, once there is nothing left to add: a night leaves hundreds, and each later one lists them.
+"""Merges a run's many small parts into one when nothing is left to add: a night leaves hundreds, and each later night lists them.
 
 The merged part is written before the others go. A kill in between leaves rows twice, which every reader of these tables allows
 for; the next merge drops them.
@@ -37,7 +37,7 @@ def merge_episodes(lake: Lake, **keys: str) -> None:
 
 
 def _one_of_each_attempt(head: pa.Table) -> list[int]:
-    """Rows to keep, in their order: the first of an attempt, and one that ended well before one that infra ended."""
+    """Rows to keep, in their order: the first row of each attempt, but a row that ended well before a row that infra ended."""
     best: dict[tuple[str, int], tuple[bool, int]] = {}
     for at, row in enumerate(head.to_pylist()):
         rank = (row["stop_reason"] == StopReason.INFRA.value, at)
@@ -47,7 +47,7 @@ def _one_of_each_attempt(head: pa.Table) -> list[int]:
 
 
 def replace_by_one(lake: Lake, table: str, merged: pa.Table, name: str, parts: Sequence[Path], **keys: str) -> None:
-    """Write one part, then remove those whose rows it holds. Parts that came since they were read stay.
+    """Write one part, then remove the parts whose rows it holds. Parts that came meanwhile stay.
 
     Raises:
         DiskFull: no room for it; nothing was changed.

@@ -1,7 +1,7 @@
-"""Bringing a lake that an older Parley wrote up to date: parts of an older schema version are written anew in this one.
+"""Brings an older Parley's lake up to date: writes parts of an older schema version anew in the present one.
 
-The models are the migration: a field that came since takes its default. What a default cannot fill is said, and set aside only if
-that was asked for, since dialogues were paid for.
+The models are the migration: a new field takes its default. A part that defaults cannot fill is reported. It is set aside only on
+request, since its dialogues were paid for.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ SET_ASIDE = "set-aside"
 
 @dataclass
 class Migration:
-    """What was done: parts written anew, parts moved to `<home>/set-aside`, and parts that stayed, with the reason."""
+    """Counts of parts written anew and of parts moved to `<home>/set-aside`; parts that stayed, with the reason."""
 
     n_upgraded: int = 0
     n_set_aside: int = 0
@@ -37,7 +37,7 @@ def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
     """Write parts of an older schema version anew, run by run. Parts of a newer one, and damaged ones, stay as they are.
 
     Args:
-        set_aside: move what cannot be brought up to date out of the lake; the next run makes it anew, and pays for it.
+        set_aside: move parts that cannot be brought up to date out of the lake. The next run makes them anew, and pays for them.
 
     Raises:
         UsageError: another process is at work on a run that has older parts.
@@ -71,7 +71,7 @@ def _is_older(table: str, path: Path) -> bool:
 
 
 def _migrate_run(home: Home, lake: Lake, parts: list[tuple[Partition, Path]], done: Migration, *, set_aside: bool) -> None:
-    """The record is written first and last: its seal is of the files as they were, and then as they are."""
+    """Write the record first and last: its seal covers the files as they were, then as they are."""
     parts = sorted(parts, key=lambda part: part[0].table != "runs")
     sealed = next((partition for partition, _ in parts if partition.table in SEALED), None)
     resealed = sealed is not None and _unseal(lake, sealed)
@@ -99,7 +99,7 @@ def _keep_out(home: Home, path: Path, reason: str, done: Migration, *, set_aside
 
 
 def _unseal(lake: Lake, partition: Partition) -> bool:
-    """Take the seal off a run's record; False where there is none, or the files are not those that it was made of."""
+    """Take the seal off a run's record; False where there is none, or the files do not fit it."""
     record_folder = Partition("runs", partition.folder.replace(partition.table, "runs", 1))
     record = _with_parts(lake, record_folder)
     if not record.parts or broken_seal(lake.root, record):

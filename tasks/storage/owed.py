@@ -1,4 +1,4 @@
-"""Which episodes a run wants, which of them are finished, and which are owed."""
+"""Tells which episodes a run wants, which of them are finished, and which are owed."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpi
 
 
 def finished_ids(lake: Lake, benchmark: str, model: str, among: Sequence[str]) -> set[str]:
-    """Those of some episodes of a model that need not be run again, whichever run paid for them."""
+    """Ids of a model's episodes, among the given ones, that are finished, whichever run paid for them."""
     rows = listing_again(
         lambda: lake.read_arrow(
             "episodes", lake.parts("episodes", benchmark=benchmark, model=model), ["episode_id", "stop_reason"]
@@ -51,8 +51,8 @@ def finished_ids(lake: Lake, benchmark: str, model: str, among: Sequence[str]) -
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
     """The wanted episodes that exist, as they lie in the lake, a row each.
 
-    Of several attempts the final one, then the highest, then the one that was finished first: what a worker brings that comes
-    back late changes nothing. The warehouse's `chosen_attempts` chooses alike.
+    A final attempt counts before others, then the highest attempt, then the one that finished first. So a worker that comes back
+    late changes nothing. The warehouse's `chosen_attempts` chooses alike.
     """
     ids = pa.array(sorted(set(wanted)), pa.string())
     return listing_again(lambda: _chosen_rows(lake, lake.parts("episodes", benchmark=benchmark, model=model), ids))
@@ -91,9 +91,9 @@ def read_episodes(lake: Lake, benchmark: str, model: str, wanted: Iterable[str])
 def unfinished(
     owed: Sequence[WantedEpisode], journal: Mapping[str, Unfinished], stored: Mapping[str, Episode]
 ) -> dict[str, Unfinished]:
-    """What is already known of each owed episode: the longer of journal and stored (infra) attempt, and the highest attempt.
+    """The kept part of each owed episode: the longer of journal and stored (infra) attempt, and the highest attempt number.
 
-    Answers of an attempt that came to an end are left out: they may be what it ended as infra for.
+    Answers of an ended attempt are left out: they may be the reason why it ended as infra.
     """
     known: dict[str, Unfinished] = {}
     for wanted in owed:

@@ -30,7 +30,7 @@ _LISTINGS = 5
 
 
 def listing_again(read: Callable[[], R]) -> R:
-    """What `read` lists and reads, as of one moment: it begins again where another process merged parts between the two.
+    """The result of `read`, which lists parts and reads them. It begins again where another process merged parts in between.
 
     Raises:
         FileNotFoundError: parts went away during each of five readings.
@@ -134,7 +134,7 @@ class Lake:
         return from_arrow(self.read_arrow(table, [part]), kind)
 
     def is_whole(self, table: str, part: Path) -> bool:
-        """Whether a part can be read (its footer is there and of this schema version); the rows are not looked at."""
+        """Whether a part has its footer, of this schema version. Its rows are not read."""
         try:
             with pq.ParquetFile(part) as file:
                 check_version(table, file.schema_arrow, str(part))
@@ -143,7 +143,7 @@ class Lake:
         return True
 
     def keep_only(self, table: str, names: Collection[str], **keys: str) -> None:
-        """Remove the partition's parts that are not named, and what killed writers left. Callers hold the run's lock."""
+        """Remove the partition's other parts, and leftovers of killed writers. Callers hold the run's lock."""
         folder = self.folder(table, **keys)
         if not folder.is_dir():
             return

@@ -1,4 +1,4 @@
-"""The lake's runs into the warehouse, with the marts of all benchmarks."""
+"""Publishes the lake's runs to the warehouse, with the marts of all benchmarks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,7 +23,7 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
 
 
 def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
-    """Those of the finished runs that the warehouse does not show as the lake holds them."""
+    """Finished runs that the warehouse does not show as the lake holds them."""
     from warehouse.connect import shown_runs
 
     shown = shown_runs(home.path)

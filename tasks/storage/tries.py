@@ -1,9 +1,9 @@
-"""Who may write what a shard makes: the worker that holds it, for as long as the driver's try goes on.
+"""Lets only the worker that holds a shard write its results, and only as long as the driver's try goes on.
 
-A worker that is stopped, cut off or slow may come back after its shard was given to another one, or after its driver was killed
-and the next command has gone on. Nothing that it holds in memory is true then: a program that was stopped with it "timed out", an
-answer that it waits for was asked for again. So it looks before it writes. A try is a folder that its driver makes and removes, a
-shard's mark a file in it that its holder made: where that very file is gone, the holder keeps nothing.
+A worker that was stopped, cut off or slow may come back late: its shard was given to another worker, or its driver was killed and
+the next command has gone on. Its memory is out of date then: a program that was stopped with it "timed out", an answer that it
+waits for was asked for again. So it looks before it writes. A try is a folder that its driver makes and removes. A shard's mark
+is a file in this folder, made by the shard's holder. Once that very file is gone, the holder keeps nothing.
 """
 
 import os
@@ -24,13 +24,13 @@ class ShardTaken(ParleyError):
 
 @dataclass(frozen=True)
 class ShardHold:
-    """A shard that this process holds, as long as its mark is the one that it made."""
+    """A shard that this process holds, as long as the mark it made is there."""
 
     mark: Path
     identity: tuple[int, int]
 
     def check(self) -> None:
-        """Raises ShardTaken where the shard is not this process's any more: it must write nothing for it."""
+        """Raises ShardTaken where this process has lost the shard, and must write nothing for it."""
         try:
             found = _identity(os.stat(self.mark))
         except FileNotFoundError:
@@ -41,7 +41,7 @@ class ShardHold:
 
 @contextmanager
 def shard_try(folder: Path, name: str) -> Iterator[None]:
-    """Let workers take shards under this name for the time of the block; every earlier try in the folder is over.
+    """Let workers take shards under this name while the block runs. Ends every earlier try in the folder.
 
     Args:
         folder: the run's. The caller holds the run.
@@ -63,8 +63,8 @@ def take_shard(folder: Path, name: str, *, over: bool = False) -> ShardHold:
 
     Args:
         folder: the try's.
-        over: take it also from a worker that began it. Right where beginning anew asks nobody again; Dask gives a dead worker's
-            shards to another worker as they were first sent, without the messages that were journaled since.
+        over: take the shard even from a worker that began it. Right only where beginning anew asks no model again: Dask gives a
+            dead worker's shards to another worker as first sent, without the messages that were journaled since.
 
     Raises:
         ShardTaken: it was begun before, or the try is over.
