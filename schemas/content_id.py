@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from schemas.base import fields_of_id
+
 ID_LENGTH = 32
 """Hex digits kept of a sha256: 128 bits."""
 
@@ -27,7 +29,7 @@ def _plain(value: Any, path: str) -> Any:
             raise ValueError(f"{path} is {value}: only finite numbers have a content id")
         return int(value) if value.is_integer() else value
     if isinstance(value, BaseModel):
-        return {name: _plain(getattr(value, name), f"{path}.{name}") for name in type(value).model_fields}
+        return {name: _plain(getattr(value, name), f"{path}.{name}") for name in fields_of_id(value)}
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):

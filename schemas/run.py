@@ -128,11 +128,6 @@ class RunSpec(Frozen):
         return content_id(self)
 
     @property
-    def options(self) -> dict[str, str]:
-        """All options, name -> value."""
-        return dict(self.episode_options + self.scoring_options)
-
-    @property
     def full_setting(self) -> str:
         """`BENCHMARK.SETTING`, as the command line takes it."""
         return f"{self.benchmark}.{self.setting}"

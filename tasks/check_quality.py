@@ -130,9 +130,7 @@ class QualityGate:
     def _scored_rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
         """Rounds that are scored, played or not: what ended early has values for the rounds that it left out."""
         plan = self._plan
-        rounds = {
-            key: plan.benchmark.rounds(plan.spec.setting, plan.spec.options, dialog) for key, dialog in plan.dialogs.items()
-        }
+        rounds = {key: plan.benchmark.rounds(plan.spec.setting, plan.options, dialog) for key, dialog in plan.dialogs.items()}
         return {episode.episode_id: rounds[episode.row_digest] for episode in episodes}
 
     def _due_scores(self, episodes: Sequence[Episode]) -> dict[str, frozenset[tuple[int, str]]] | None:
@@ -140,7 +138,7 @@ class QualityGate:
         plan, due = self._plan, self._plan.benchmark.due_scores
         if due is None:
             return None
-        setting, options = plan.spec.setting, plan.spec.options
+        setting, options = plan.spec.setting, plan.options
         return {e.episode_id: frozenset(due(setting, options, plan.dialogs[e.row_digest])) for e in episodes}
 
     def _folder(self, table: str) -> Path:

@@ -38,7 +38,7 @@ def score_requests(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequenc
             one = Played(member.dialog, episode, tuple(by_episode[episode.episode_id]))
             played[member.dialog.problem_id, member.sample].append(one)
     for (problem_id, sample), ones in played.items():
-        problem, options = plan.problems[problem_id], plan.spec.options
+        problem, options = plan.problems[problem_id], plan.options
         yield ScoreRequest(problem, sample, plan.run_id, plan.spec.setting, options, tuple(ones))
 
 

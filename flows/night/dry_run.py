@@ -100,7 +100,7 @@ def _usd(asked: ModelRequest, calls: Calls) -> float | None:
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
-    return plan.benchmark.rounds(plan.spec.setting, plan.spec.options, episode.dialog)
+    return plan.benchmark.rounds(plan.spec.setting, plan.options, episode.dialog)
 
 
 def _said(begun: Unfinished | None, role: Role) -> int:
@@ -141,7 +141,7 @@ def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | 
         return Calls()
     opened = max(1, _said(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)
-    told = sum(_tokens(plan.benchmark.prompts[name]) for name in setting.simulator_prompts)
+    told = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
     problem = plan.problems[episode.dialog.problem_id]
     each = _answer_tokens(plan)
     shown = _tokens(problem.prompt) + _tokens(problem.reference_code) + each + TOKENS_PER_ANSWER

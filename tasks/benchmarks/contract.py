@@ -28,6 +28,8 @@ class Option:
     affects: Literal["episode", "scoring"]
     """`episode`: part of the episode's id. `scoring`: read by test_runs and score only, re-runs no dialogue."""
     help: str
+    always_in_id: bool = False
+    """Only for options older than this field. Ids leave out any other option at its default, so a setting may get new ones."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,12 @@ class Setting:
     """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
     """How much of the past the subject sees. The dry run estimates prompts by it."""
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """name -> text of every prompt that its cast uses. They are part of its episodes' ids, and of no other setting's."""
     simulator_prompts: tuple[str, ...] = ()
     """Names of the prompts sent to the simulator in each round, for the same estimate."""
+    limits: Limits | None = None
+    """Of its programs; None where the benchmark's are its own."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +229,6 @@ class Benchmark:
     """name -> table that `parley export <benchmark>-<name>` writes."""
     builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
     """name -> files that `parley build <benchmark>-<name>` makes."""
-    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt the cast uses."""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
     demo: Traversable | None = None
@@ -239,7 +243,7 @@ class Benchmark:
     def split_options(
         self, setting: str, given: Mapping[str, str]
     ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-        """Options with defaults filled in, as (episode options, scoring options), sorted by name.
+        """Options as a run's ids hold them: (episode options, scoring options), sorted by name. See `Option.always_in_id`.
 
         Raises:
             UnknownName: an option nobody knows.
@@ -252,8 +256,22 @@ class Benchmark:
                 raise UnknownName(f"option of {self.name}.{setting}", name, options, none)
             if value not in options[name].values:
                 raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].values)}")
-        chosen = {name: given.get(name, option.default) for name, option in options.items()}
+        chosen = {
+            name: given.get(name, option.default)
+            for name, option in options.items()
+            if option.always_in_id or given.get(name, option.default) != option.default
+        }
         return (
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "episode")),
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "scoring")),
         )
+
+    def options_of(self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None) -> dict[str, str]:
+        """Options of a run's setting with their values: all, or those of one kind. What the spec lacks is at its default."""
+        given = dict(spec.episode_options + spec.scoring_options)
+        known = [option for option in self.setting(spec.setting).options if affects in (None, option.affects)]
+        return {option.name: given.get(option.name, option.default) for option in known}
+
+    def limits_of(self, setting: str) -> Limits:
+        """Bounds of a setting's programs."""
+        return self.setting(setting).limits or self.limits

@@ -47,6 +47,11 @@ class RunPlan:
         self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
 
     @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Every option of the setting with its value."""
+        return self.benchmark.options_of(self.spec)
+
+    @cached_property
     def dataset(self) -> tuple[Dialog, ...]:
         """The dialogs that the setting plays."""
         return played_dialogs(self.benchmark, self.spec.setting, self.staged)
@@ -165,11 +170,11 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         simulator=simulator.identity if simulator else None,
         judge=judge.identity if judge else None,
         sampling=request.model.sampling,
-        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.prompts.items())),
+        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.setting(setting).prompts.items())),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=request.sandbox,
-        limits=resumed.limits if resumed else widened(benchmark.limits, home.path, request.sandbox),
+        limits=resumed.limits if resumed else widened(benchmark.limits_of(setting), home.path, request.sandbox),
         runner_version=RUNNER_VERSION,
     )
     if resumed is not None:

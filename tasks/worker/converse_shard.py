@@ -102,13 +102,13 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: Shar
 
 
 def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
-    spec = context.spec
+    spec, benchmark = context.spec, registry.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
         simulator = RememberingModel(worker.model(context, spec.simulator, context.simulator), paid)
     request = CastRequest(
         setting=spec.setting,
-        options=dict(spec.episode_options),
+        options=benchmark.options_of(spec, "episode"),
         problem=job.problem,
         dialog=job.dialog,
         subject=RememberingModel(worker.model(context, spec.subject, context.subject), paid),
@@ -116,7 +116,7 @@ def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: Progra
         sampling=spec.sampling,
         programs=programs,
     )
-    return registry.load(spec.benchmark).cast(request)
+    return benchmark.cast(request)
 
 
 def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Episode:

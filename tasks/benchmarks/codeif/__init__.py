@@ -28,6 +28,7 @@ _HISTORY = Option(
     values=("on_policy", UPSTREAM_V0),
     default="on_policy",
     affects="episode",
+    always_in_id=True,
     help="what the model sees of the past: its own dialogue, or what the published n_round runs sent",
 )
 _ANSWER_CLEANUP = Option(
@@ -35,6 +36,7 @@ _ANSWER_CLEANUP = Option(
     values=("none", UPSTREAM_V0),
     default="none",
     affects="scoring",
+    always_in_id=True,
     help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as the published verdicts were made",
 )
 
@@ -50,6 +52,7 @@ BENCHMARK = Benchmark(
             name=STATIC,
             help="the instructions come in the dataset's order, without feedback (section 3.1)",
             options=(_HISTORY, _ANSWER_CLEANUP),
+            prompts=PROMPTS,
         )
     },
     metrics=tuple(metric.name for metric, _, _ in METRICS),
@@ -70,6 +73,5 @@ BENCHMARK = Benchmark(
         (conversation_accuracy_strict.name, 1.0, conversation_accuracy_fraction.name, 1.0),
         (conversation_accuracy_strict.name, 1.0, instruction_accuracy.name, 1.0),
     ),
-    prompts=PROMPTS,
     demo=files(__name__) / "demo.yaml",
 )

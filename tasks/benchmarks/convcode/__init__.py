@@ -10,7 +10,6 @@ from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.exports import EXPORTS
 from tasks.benchmarks.convcode.packages import MODULES
 from tasks.benchmarks.convcode.programs import test_runs
-from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due_scores, score
 from tasks.benchmarks.convcode.settings import plays, rounds, settings
 from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
@@ -50,7 +49,6 @@ BENCHMARK = Benchmark(
     rounds=rounds,
     plays=plays,
     implications=IMPLICATIONS,
-    prompts=PROMPTS,
     modules=MODULES,
     demo=files(__name__) / "demo.yaml",
 )

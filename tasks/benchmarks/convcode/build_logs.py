@@ -74,7 +74,7 @@ def _require_one(what: str, values: dict[str, str]) -> None:
 
 
 def _write_run(run: FinishedRun, folder: Path) -> str:
-    setting, n_turns = LIVE[run.spec.setting], feedback_turns(run.spec.setting, run.spec.options)
+    setting, n_turns = LIVE[run.spec.setting], feedback_turns(run.spec.setting, dict(run.spec.episode_options))
     name = log_name(run)
     episodes = sorted((e for e in run.episodes() if e.sample == 0), key=lambda e: _natural(e.problem_id))
     ended = [episode for episode in episodes if _is_whole(episode)]

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from schemas.dialog import Dialog, HistoryPolicy
 from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.contract import Option, Setting
+from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import prompt_names
 
 TURNS = "turns"
@@ -30,6 +31,7 @@ _TURNS = Option(
     values=tuple(str(n) for n in range(1, MOST_TURNS + 1)),
     default=str(MOST_TURNS),
     affects="episode",
+    always_in_id=True,
     help="rounds of feedback after the first answer",
 )
 _COVERAGE = Option(
@@ -37,6 +39,7 @@ _COVERAGE = Option(
     values=("first_three_tests", "upstream_first_three_methods"),
     default="first_three_tests",
     affects="episode",
+    always_in_id=True,
     help="tests shown: the first three, or those among the first three methods, without module errors and time limits",
 )
 _EXECUTION_HELP = {
@@ -58,6 +61,7 @@ def settings() -> dict[str, Setting]:
             name=name,
             help=f"a reference model's logged code, every turn on its own; {_said(feedback)} (section 3)",
             history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
+            prompts=PROMPTS,
         )
         for name, feedback in STATIC.items()
     }
@@ -96,6 +100,7 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
         options=options,
         needs_simulator=feedback.verbal is not VerbalFeedback.NONE,
         history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
+        prompts=PROMPTS,
         simulator_prompts=simulator_prompts(feedback),
     )
 

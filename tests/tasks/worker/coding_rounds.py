@@ -157,7 +157,9 @@ BENCHMARK = Benchmark(
     default_dataset_version="sample",
     settings={
         "live": _LIVE,
-        "live[model]": replace(_LIVE, name="live[model]", needs_simulator=True, simulator_prompts=("ask",)),
+        "live[model]": replace(
+            _LIVE, name="live[model]", needs_simulator=True, prompts={"ask": "x" * 400}, simulator_prompts=("ask",)
+        ),
         "told": replace(_LIVE, name="told"),
         "other": replace(_LIVE, name="other"),
     },
@@ -173,5 +175,4 @@ BENCHMARK = Benchmark(
     fixed_rounds=False,
     rounds=lambda setting, options, dialog: 1 if setting == "told" else N_ROUNDS,
     plays=_part,
-    prompts={"ask": "x" * 400},
 )

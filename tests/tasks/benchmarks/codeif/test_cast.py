@@ -104,7 +104,7 @@ def test_options_take_what_they_list(option: str) -> None:
 
 def test_prompt_texts_are_these_and_a_change_must_raise_the_version() -> None:
     assert BENCHMARK.version == "1"
-    assert dict(BENCHMARK.prompts) == PROMPT_TEXTS
+    assert dict(BENCHMARK.settings["static"].prompts) == PROMPT_TEXTS
 
 
 def test_braces_in_a_task_are_left_alone() -> None:

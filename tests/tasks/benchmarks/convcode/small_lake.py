@@ -110,7 +110,7 @@ def _of_run(played: Played, spec: RunSpec) -> Played:
 
 def _scored(spec: RunSpec, task: tuple[Played, ...]) -> tuple[Score, ...]:
     name = task[0].dialog.problem_id
-    return tuple(score(ScoreRequest(problem(name), 0, spec.run_id, spec.setting, spec.options, task)))
+    return tuple(score(ScoreRequest(problem(name), 0, spec.run_id, spec.setting, dict(spec.episode_options), task)))
 
 
 def _record(spec: RunSpec, finished_at: str, n_episodes: int, scores: Sequence[Score]) -> RunRecord:

@@ -58,7 +58,7 @@ def test_there_are_nine_live_settings_and_none_and_five_static_ones() -> None:
 def test_verbal_feedback_needs_a_simulator_live_only() -> None:
     needy = [name for name, setting in BENCHMARK.settings.items() if setting.needs_simulator]
     assert needy == [name for name in NINE if "f_v" in name]
-    assert all(set(BENCHMARK.settings[name].simulator_prompts) <= set(BENCHMARK.prompts) for name in needy)
+    assert all(set(BENCHMARK.settings[name].simulator_prompts) <= set(BENCHMARK.settings[name].prompts) for name in needy)
     assert {setting.history for setting in BENCHMARK.settings.values()} == {HistoryPolicy.LAST_CODE_AND_FEEDBACK}
 
 

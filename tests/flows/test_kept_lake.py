@@ -1,0 +1,86 @@
+"""A lake that an earlier Parley wrote: every id still stands, nothing is paid for again, and its tables come up to date.
+
+`fixtures/lakes/before_growth.tar.xz` is the lake of a night that version 0.1.0 ran before settings had prompts of their own: the
+sample of both benchmarks, gold and a model, with and without a simulator, in two settings and with an option off its default.
+"""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from schemas.run import RunEpisode, RunRecord, RunSpec
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+from tests.own_files import ROOT
+from warehouse.connect import query
+
+KEPT = ROOT / "tests" / "fixtures" / "lakes" / "before_growth.tar.xz"
+N_RUNS = 8
+
+
+@pytest.fixture
+def kept(home: Path) -> Home:
+    """A home with that lake."""
+    home.mkdir()
+    with tarfile.open(KEPT) as archive:
+        archive.extractall(home, filter="data")
+    return Home.at(str(home))
+
+
+def records(kept: Home) -> tuple[RunRecord, ...]:
+    found = Lake(kept.lake).read("runs", RunRecord)
+    assert len(found) == N_RUNS
+    return tuple(found)
+
+
+def kept_keys(record: RunRecord) -> dict[str, str]:
+    return {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+
+
+def asked_again(kept: Home, record: RunRecord) -> RunPlan:
+    """The run as somebody asks for it today."""
+    spec = RunSpec.model_validate_json(record.spec_json)
+    options = dict(spec.episode_options + spec.scoring_options)
+
+    def model(name: str, revision: str) -> ModelRequest:
+        at = "@http://127.0.0.1:9/v1" if name.startswith("openai:") else ""
+        return ModelRequest(spec=f"{name}{at}", revision=revision or None)
+
+    request = EvaluationRequest(
+        model=model(spec.subject.label, spec.subject.revision),
+        benchmark=BenchmarkRequest(
+            name=spec.full_setting,
+            dataset_version=spec.dataset_version,
+            options=options,
+        ),
+        simulator=model(spec.simulator.label, spec.simulator.revision) if spec.simulator else None,
+        sandbox=spec.sandbox,
+    )
+    return plan_run(request, kept)
+
+
+def test_every_episode_id_stands_and_none_is_owed(kept: Home) -> None:
+    seen = 0
+    for record in records(kept):
+        plan = asked_again(kept, record)
+        members = {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **kept_keys(record))}
+        wanted = {one.episode_id for one in plan.wanted}
+        assert members <= wanted, record.setting
+        assert {one.episode_id for one in plan.owed()} == wanted - members, record.setting
+        seen += len(members)
+    assert seen == 16
+
+
+def test_its_tables_are_published_after_a_migration(kept: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["parley"])
+    done = CliRunner().invoke(app, ["publish", "--migrate"])
+    assert done.exit_code == 0, done.output
+    _, rows = query(kept.path, "SELECT model, setting, metric, mean, n FROM leaderboard ORDER BY ALL")
+    gold = {(row[1], row[2]): row[3] for row in rows if row[0] == "control:gold"}
+    assert gold["codeif.static", "instruction_accuracy"] == gold["convcode.live[none]", "mrr"] == 1.0
+    assert len({row[0] for row in rows}) == 2

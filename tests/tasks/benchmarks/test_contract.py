@@ -1,0 +1,50 @@
+"""Settings, options, prompts and limits may be added to a benchmark without moving an id of before."""
+
+from dataclasses import replace
+
+import pytest
+
+from schemas.run import Limits, ModelIdentity, Provider, RunSpec
+from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.contract import Benchmark, Option
+
+NEW = Option(name="tone", values=("plain", "rude"), default="plain", affects="episode", help="how the user speaks")
+
+
+@pytest.fixture
+def grown() -> Benchmark:
+    """The benchmark with an option more in its setting, and with a setting more that has a prompt and limits of its own."""
+    static = BENCHMARK.settings["static"]
+    other = replace(static, name="other", prompts={"other": "Say it again."}, limits=Limits(cpu_s=9.0))
+    return replace(BENCHMARK, settings={"static": replace(static, options=(*static.options, NEW)), "other": other})
+
+
+def spec(benchmark: Benchmark, **given: str) -> RunSpec:
+    episode_options, scoring_options = benchmark.split_options("static", given)
+    return RunSpec(
+        benchmark=benchmark.name,
+        benchmark_version=benchmark.version,
+        setting="static",
+        dataset_version="sample",
+        dataset_digest="d",
+        episode_options=episode_options,
+        scoring_options=scoring_options,
+        subject=ModelIdentity(provider=Provider.CONTROL, name="gold"),
+    )
+
+
+def test_a_new_option_at_its_default_is_in_no_id_but_is_known_where_it_is_read(grown: Benchmark):
+    assert spec(grown) == spec(BENCHMARK)
+    assert grown.options_of(spec(grown)) == {**BENCHMARK.options_of(spec(BENCHMARK)), "tone": "plain"}
+    assert spec(grown, tone="rude").run_id != spec(BENCHMARK).run_id
+    assert grown.options_of(spec(grown, tone="rude"), "episode") == {"history": "on_policy", "tone": "rude"}
+
+
+def test_an_option_of_before_stays_in_the_id_at_its_default():
+    assert dict(spec(BENCHMARK).episode_options) == {"history": "on_policy"}
+
+
+def test_a_setting_s_prompts_and_limits_are_its_own(grown: Benchmark):
+    assert grown.settings["static"].prompts == BENCHMARK.settings["static"].prompts
+    assert grown.limits_of("other").cpu_s == 9.0
+    assert grown.limits_of("static") == BENCHMARK.limits
