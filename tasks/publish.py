@@ -3,8 +3,8 @@
 from prefect import task
 
 from tasks.cache_policy import OPTIONS
+from tasks.planning.publishing import publish_to_warehouse
 from tasks.storage.home import Home
-from tasks.storage.publishing import publish_to_warehouse
 
 
 @task(name="publish", task_run_name="publish", **OPTIONS)

@@ -112,6 +112,13 @@ def test_imports_point_one_way() -> None:
     none_of(wrong)
 
 
+def test_only_who_plays_benchmarks_imports_them() -> None:
+    below = re.compile(r"tasks/(dialogue|language|metrics|judging|storage)/")
+    files = {relative(path): path.read_text(encoding="utf-8") for path in CODE if below.match(relative(path))}
+    users = [name for name, text in files.items() for module in imported_modules(name, ast.parse(text)) if "benchmarks" in module]
+    none_of(users)
+
+
 @pytest.mark.parametrize(
     ("name", "source"),
     [

@@ -10,8 +10,8 @@ from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import RunEpisode
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Export, RecordedAnswer
-from tasks.language.recorded_model import write_recording
+from tasks.benchmarks.contract import Export
+from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.plan import find_run
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes

@@ -34,7 +34,7 @@ def publish(
     json_output: Json = False,
 ) -> None:
     """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
-    from tasks.storage.publishing import publish_to_warehouse
+    from tasks.planning.publishing import publish_to_warehouse
 
     if migrate:
         _migrate(set_aside)

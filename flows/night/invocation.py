@@ -87,7 +87,7 @@ def _unlogged_logging() -> Iterator[None]:
 
 
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
-    from tasks.storage.publishing import publish_to_warehouse, unpublished
+    from tasks.planning.publishing import publish_to_warehouse, unpublished
 
     new_prices = [keep_models(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]

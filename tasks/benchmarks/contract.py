@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import Episode
@@ -12,9 +12,11 @@ from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem, QuarantinedRow, SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.score import Score
-from schemas.verdict import ProgramVerdict, TestVerdict
-from tasks.dialogue.seats import Seat
+from schemas.verdict import TestVerdict
+from tasks.dialogue.programs import ProgramRunner
+from tasks.dialogue.seats import Cast
 from tasks.language.chat_model import ChatModel, Sampling
+from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows
 
 
@@ -59,18 +61,6 @@ class Staged:
     n_input: int
 
 
-class ProgramRunner(Protocol):
-    """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
-
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
-        """Run the tests on the code and report; waits for a free place.
-
-        Raises:
-            SandboxUnavailable: the sandbox could not run it; the engine makes the episode infra.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class CastRequest:
     """Everything that a cast may be made from. A seat knows the arguments of its constructor and nothing else."""
@@ -83,13 +73,6 @@ class CastRequest:
     simulator: ChatModel | None
     sampling: Sampling
     programs: ProgramRunner
-
-
-@dataclass(frozen=True)
-class Cast:
-    subject: Seat
-    counterpart: Seat
-    max_turns: int
 
 
 @dataclass(frozen=True)
@@ -159,17 +142,6 @@ class Build:
     """(runs, an empty folder) -> lines about the files written there. Raises UsageError: runs that do not go together."""
     owns: Callable[[str], bool]
     """Whether a file of that name may be its own. No other file is ever replaced."""
-
-
-@dataclass(frozen=True)
-class RecordedAnswer:
-    """One line of a recording."""
-
-    problem_id: str
-    """Id of the problem, or of one of its dialogs where it has several."""
-    turn: int
-    content: str
-    sample: int = 0
 
 
 def scripted_rounds(setting: str, options: Mapping[str, str], dialog: Dialog) -> int:

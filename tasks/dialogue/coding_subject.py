@@ -7,7 +7,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.errors import ModelUnavailable, SandboxUnavailable
 from schemas.problem import TestSuite
-from tasks.benchmarks.contract import ProgramRunner
+from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Seat, Stop
 from tasks.dialogue.spent import spent
 from tasks.dialogue.transcript import Transcript

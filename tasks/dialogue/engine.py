@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.errors import AnswerMissing, InfraError, ModelUnavailable
-from tasks.benchmarks.contract import Cast
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.seats import Cast, Stop
 from tasks.dialogue.transcript import Transcript
 
 
@@ -24,7 +23,7 @@ class Ending:
     """Requests sent for the message that never came."""
 
 
-async def converse(opening: Transcript, cast: Cast, keep: Callable[[Step], None]) -> Ending:
+async def play_dialogue(opening: Transcript, cast: Cast, keep: Callable[[Step], None]) -> Ending:
     """Play a dialogue to its end, from its beginning or from where an earlier attempt stopped.
 
     Args:

@@ -34,3 +34,10 @@ class Seat(Protocol):
             AnswerMissing: the subject cannot answer; the engine ends the episode as subject_error.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Cast:
+    subject: Seat
+    counterpart: Seat
+    max_turns: int

@@ -15,13 +15,23 @@ from typing import Any
 from schemas.content_id import ID_LENGTH
 from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity
-from tasks.benchmarks.contract import RecordedAnswer
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.language.wire import valid_unicode
 from tasks.storage.replaced_file import replace_file
 
 AnswerKey = tuple[str, int, int]
 """(id of a problem, or of one of its dialogs; round from 1; sample from 0)."""
+
+
+@dataclass(frozen=True)
+class RecordedAnswer:
+    """One line of a recording."""
+
+    problem_id: str
+    """Id of the problem, or of one of its dialogs where it has several."""
+    turn: int
+    content: str
+    sample: int = 0
 
 
 @dataclass(frozen=True)

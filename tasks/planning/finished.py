@@ -37,7 +37,7 @@ def finished_report(plan: RunPlan) -> RunReport:
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
     """The reports, corrected by the warehouse: a run that publication itself withheld says so, with the reason."""
-    from tasks.storage.publishing import left_out
+    from tasks.planning.publishing import left_out
 
     reasons = left_out(home, [report.run_id for report in reports if report.is_published])
     return [

@@ -10,8 +10,10 @@ from schemas.episode import Episode, Step, StopReason
 from schemas.errors import DiskFull
 from schemas.run import RunSpec
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Cast, CastRequest, ProgramRunner
-from tasks.dialogue.engine import Ending, converse
+from tasks.benchmarks.contract import CastRequest
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.programs import ProgramRunner
+from tasks.dialogue.seats import Cast
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
@@ -52,11 +54,11 @@ async def _play_all(worker: Worker, shard: ConverseShard, hold: ShardHold) -> "l
     context = shard.context
     gate = worker.gate(context)
 
-    async def play(job: EpisodeJob) -> _Played:
+    async def when_there_is_room(job: EpisodeJob) -> _Played:
         async with gate:
             return await _play(worker, context, job, hold)
 
-    return await asyncio.gather(*(play(job) for job in shard.episodes), return_exceptions=True)
+    return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
 
 
 async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
@@ -95,7 +97,7 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: Shar
     started = utc_now()
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
     programs = EpisodePrograms(worker.programs(context), paid.keep)
-    ending = await converse(opening, _cast(worker, context, job, programs, paid), keep)
+    ending = await play_dialogue(opening, _cast(worker, context, job, programs, paid), keep)
     is_fault = ending.stop_reason is StopReason.INFRA
     worker.count(run_id, STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Played(job, ending, _episode(context.spec, job, ending, started), programs.n_run)

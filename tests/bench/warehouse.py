@@ -125,8 +125,8 @@ def in_process(task: str, *arguments: object) -> dict[str, float]:
 
 
 def publish_task(home: str) -> dict[str, float]:
+    from tasks.planning.publishing import publish_to_warehouse
     from tasks.storage.home import Home
-    from tasks.storage.publishing import publish_to_warehouse
 
     report = publish_to_warehouse(Home.at(home))
     return {"seconds": report.seconds, "peak_mb": _peak_mb()}

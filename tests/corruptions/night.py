@@ -18,10 +18,10 @@ from schemas.run import QualityCheck
 from tasks import check_quality
 from tasks.planning.finished import as_published, finished_report
 from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.publishing import publish_to_warehouse
 from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.storage.publishing import publish_to_warehouse
 from warehouse.checks import CheckContext
 from warehouse.publish import PublishReport
 

@@ -11,9 +11,10 @@ from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import Benchmark, Cast, CastRequest, ScoreRequest, Setting, Staged, TestRun
+from tasks.benchmarks.contract import Benchmark, CastRequest, ScoreRequest, Setting, Staged, TestRun
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast
 from tasks.language.code_block import first_python_block
 
 N_DIALOGS, N_TURNS = 60, 6

@@ -21,9 +21,9 @@ from flows.text.work import work_markdown
 from schemas.display import markdown_cell, plain_line
 from schemas.errors import ConfigError
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import RecordedAnswer, Staged
+from tasks.benchmarks.contract import Staged
 from tasks.language.model_spec import parse_model
-from tasks.language.recorded_model import load_recording, write_recording
+from tasks.language.recorded_model import RecordedAnswer, load_recording, write_recording
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport, works

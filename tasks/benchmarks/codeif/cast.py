@@ -3,9 +3,10 @@
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
-from tasks.benchmarks.contract import Cast, CastRequest
+from tasks.benchmarks.contract import CastRequest
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast
 from tasks.language.prompt import PromptTexts, fill
 
 STATIC = "static"

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import StrategyName
 from tasks.benchmarks.codeif.strategies import problem_id
-from tasks.benchmarks.contract import RecordedAnswer
 from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Fault, parse_object, read_lines
+from tasks.language.recorded_model import RecordedAnswer
 
 BASE, N_ROUND = "base", "n_round"
 _VERDICT_SUFFIXES = tuple(f"_results{suffix}" for suffix in SUFFIXES)

@@ -8,7 +8,7 @@ from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, Verba
 from schemas.problem import BASE_INSTRUCTION
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import Cast, CastRequest
+from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns
@@ -17,6 +17,7 @@ from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
 from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast
 from tasks.dialogue.simulated_feedback import SimulatedFeedback
 from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill

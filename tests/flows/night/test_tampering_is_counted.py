@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.text.results import print_results
-from tasks.benchmarks.contract import RecordedAnswer
-from tasks.language.recorded_model import write_recording
+from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.plan import plan_run
 from tasks.storage.home import Home
 from tests.corruptions.night import night, request

@@ -8,9 +8,8 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
-from tasks.benchmarks.contract import Cast
-from tasks.dialogue.engine import Ending, converse
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.seats import Cast, Stop
 from tasks.dialogue.transcript import Transcript
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
 
@@ -39,7 +38,7 @@ def answers() -> Speaker:
 def play(cast: Cast, steps: tuple[Step, ...] = ()) -> tuple[Ending, list[Step]]:
     kept: list[Step] = []
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=steps)
-    return asyncio.run(converse(opening, cast, kept.append)), kept
+    return asyncio.run(play_dialogue(opening, cast, kept.append)), kept
 
 
 def test_counterpart_asks_and_subject_answers_in_turn() -> None:
@@ -59,7 +58,7 @@ def test_each_message_is_kept_before_the_next_is_asked_for() -> None:
     subject = Speaker(Role.ASSISTANT, lambda t: order.append("answer") or "a")
     counterpart = Speaker(Role.USER, lambda t: order.append("ask") or ("q" if t.turn < 3 else Stop(StopReason.FINISHED)))
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
-    asyncio.run(converse(opening, Cast(subject, counterpart, 9), lambda step: order.append("keep")))
+    asyncio.run(play_dialogue(opening, Cast(subject, counterpart, 9), lambda step: order.append("keep")))
     assert order == ["ask", "keep", "answer", "keep"] * 2 + ["ask"]
 
 
@@ -109,5 +108,5 @@ def test_a_journal_that_cannot_be_written_stops_the_episode() -> None:
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
     subject = answers()
     with pytest.raises(OSError, match="no space"):
-        asyncio.run(converse(opening, Cast(subject, asks(3), 9), full))
+        asyncio.run(play_dialogue(opening, Cast(subject, asks(3), 9), full))
     assert subject.saw == []

@@ -10,10 +10,9 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
-from tasks.benchmarks.contract import RecordedAnswer
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.language.opening import check_endpoint, open_model
-from tasks.language.recorded_model import write_recording
+from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tests.fixtures.model_server import ModelServer, Reply, default_answer, model_server
 from tests.tasks.language.requests import ask
 

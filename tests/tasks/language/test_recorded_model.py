@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity, Provider
-from tasks.benchmarks.contract import RecordedAnswer
-from tasks.language.recorded_model import RecordedModel, load_recording, write_recording
+from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
 from tests.tasks.language.requests import ask
 
 ANSWERS = (RecordedAnswer("function/1", 1, "a = 'é'\r\n"), RecordedAnswer("function/1", 1, "b", sample=1))

@@ -13,9 +13,10 @@ from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import Benchmark, Cast, CastRequest, ProgramRunner, ScoreRequest, Setting, Staged, TestRun
+from tasks.benchmarks.contract import Benchmark, CastRequest, ScoreRequest, Setting, Staged, TestRun
 from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.seats import Stop
+from tasks.dialogue.programs import ProgramRunner
+from tasks.dialogue.seats import Cast, Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.code_block import first_python_block
 from tests.problems import simple_problem

@@ -14,7 +14,7 @@ from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
 from tasks.benchmarks.contract import CastRequest
-from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.benchmarks.codeif.dialogues import sample
@@ -50,7 +50,7 @@ def play(options: Mapping[str, str], setting: str = "static") -> tuple[Ending, N
     problem, dialog = staged.problems[0], staged.dialogs[0]
     request = CastRequest(setting, options, problem, dialog, model, None, Sampling(), NoPrograms())
     opening = Transcript(problem, dialog, sample=0, seed=5, turn=1)
-    ending = asyncio.run(converse(opening, BENCHMARK.cast(request), lambda _: None))
+    ending = asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None))
     return ending, model, user_texts(dialog)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.recording import import_recording
-from tasks.benchmarks.contract import RecordedAnswer
+from tasks.language.recorded_model import RecordedAnswer
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 
 

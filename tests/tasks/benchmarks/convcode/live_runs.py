@@ -19,7 +19,7 @@ from tasks.benchmarks.contract import CastRequest, FinishedRun
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
 from tasks.benchmarks.convcode.stage import live_dialog
-from tasks.dialogue.engine import converse
+from tasks.dialogue.engine import play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording
 from tests.problems import simple_problem
@@ -139,7 +139,7 @@ async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode
     dialog = live_dialog(of)
     speaker = simulator(plots) if run.simulator else None
     seats = cast(CastRequest(run.setting, run.options, of, dialog, subject(plots), speaker, Sampling(), Programs()))
-    ending = await converse(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
+    ending = await play_dialogue(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
     return episode_of(run, dialog, f"{run.setting} {of.problem_id}", ending.steps, ending.stop_reason, ending.error)
 
 

@@ -17,7 +17,7 @@ from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.stage import live_dialog
-from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.recorded_model import RecordedModel, load_recording
@@ -159,4 +159,4 @@ def play(folder: Path, setting: str, user: str = "expert", **options: str) -> Sp
     episode_options, _ = BENCHMARK.split_options(setting, options)
     request = CastRequest(setting, dict(episode_options), PROBLEM, DIALOG, subject, simulator, Sampling(), programs=Programs())
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
-    return Spoken(asyncio.run(converse(opening, BENCHMARK.cast(request), lambda _: None)), subject, simulator)
+    return Spoken(asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None)), subject, simulator)

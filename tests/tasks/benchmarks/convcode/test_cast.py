@@ -17,7 +17,7 @@ from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE, STATIC
 from tasks.benchmarks.registry import load
-from tasks.dialogue.engine import Ending, converse
+from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tests.tasks.benchmarks.convcode.spoken import DIALOG, PROBLEM, PROMPT, THOUGHTS, Overheard, fenced, recorded
 from tests.tasks.dialogue.feedback_seats import report_of
@@ -45,7 +45,7 @@ def request(setting: str, subject: Overheard, simulator: Overheard | None = None
 
 def play(request: CastRequest) -> Ending:
     opening = Transcript(PROBLEM, request.dialog, sample=0, seed=0, turn=1)
-    return asyncio.run(converse(opening, BENCHMARK.cast(request), lambda _: None))
+    return asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None))
 
 
 def test_there_are_nine_live_settings_and_none_and_five_static_ones() -> None:

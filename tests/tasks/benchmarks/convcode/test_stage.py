@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sandbox.judging.runners.programs import UnittestProgram
-from sandbox.judging.runners.unittest_tests import case_classes, chosen_cases
+from sandbox.judging.runners.unittest_tests import case_classes, method_names
 from schemas.dialog import Role
 from tasks.benchmarks.convcode.stage import stage
 from tests.tasks.benchmarks.convcode.raw_rows import SAMPLE, TEST, raw_row, sample, write_parquet, write_rows
@@ -126,7 +125,7 @@ def test_the_sample_holds_what_the_nine_settings_need() -> None:
     staged = sample()
     assert (len(staged.problems), staged.quarantined) == (10, ())
     texts = {problem.problem_id: problem.instructions[0].suite.tests[0] for problem in staged.problems}
-    n_methods = {task: len(chosen_cases(UnittestProgram(code="", test=text))) for task, text in texts.items()}
+    n_methods = {task: len(method_names(text)) for task, text in texts.items()}
     assert set(n_methods.values()) <= {4, 5, 6}
     with_set_up = [task for task, text in texts.items() if "setUp" in case_classes(text)["TestCases"]]
     with_temporary_file = [problem.problem_id for problem in staged.problems if "tempfile" in problem.reference_code]

@@ -1,0 +1,18 @@
+"""Programs that a seat has run while its dialogue goes on."""
+
+from typing import Protocol
+
+from schemas.problem import SuiteKind
+from schemas.verdict import ProgramVerdict
+
+
+class ProgramRunner(Protocol):
+    """Runs programs for a seat while its dialogue goes on. Equal programs are run once."""
+
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+        """Run the tests on the code and report; waits for a free place.
+
+        Raises:
+            SandboxUnavailable: the sandbox could not run it; the engine makes the episode infra.
+        """
+        ...
