@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -171,16 +171,56 @@ def test_a_mention_of_a_benchmark_is_found_in_code_but_not_in_docstrings_and_com
     assert benchmark_mentions("flows/cli/app.py", examples, ["codeif"]) == []
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_functions(body: Iterable[ast.stmt]) -> list[Function]:
+    """Functions of a module's or a class's body whose names have no leading underscore."""
+    return [node for node in body if isinstance(node, Function) and not node.name.startswith("_")]
+
+
+def bases(node: ast.ClassDef) -> set[str]:
+    """Names of a class's bases, without brackets and modules."""
+    return {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
+
+
+def described_methods(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """Class -> public methods with a docstring; methods of all protocols together stand under `Protocol`."""
+    described: dict[str, set[str]] = {"Protocol": set()}
+    for node in (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)):
+        described[node.name] = {method.name for method in public_functions(node.body) if ast.get_docstring(method)}
+        described["Protocol"] |= described[node.name] if "Protocol" in bases(node) else set()
+    return described
+
+
+def silent_parts(name: str, tree: ast.Module, described: Mapping[str, set[str]]) -> list[str]:
+    """Public functions, and methods of public classes, without a docstring; the module itself, too.
+
+    A method that a protocol or a base class of ours describes need not repeat its docstring.
+    """
+    silent = [name] if tree.body and ast.get_docstring(tree) is None else []
+    silent += [f"{name}:{f.lineno}: {f.name}" for f in public_functions(tree.body) if ast.get_docstring(f) is None]
+    for node in (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")):
+        known = set[str]().union(*(described.get(base, set()) for base in {"Protocol", *bases(node)}))
+        methods = [f for f in public_functions(node.body) if ast.get_docstring(f) is None and f.name not in known]
+        silent += [f"{name}:{f.lineno}: {node.name}.{f.name}" for f in methods]
+    return silent
+
+
 def test_every_module_and_public_function_says_what_it_is() -> None:
-    silent: list[str] = []
-    for path in CODE:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if tree.body and ast.get_docstring(tree) is None:
-            silent.append(relative(path))
-        functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        public = [f for f in functions if not f.name.startswith("_") and ast.get_docstring(f) is None]
-        silent += [f"{relative(path)}:{f.lineno}: {f.name}" for f in public]
-    none_of(silent)
+    trees = {relative(path): ast.parse(path.read_text(encoding="utf-8")) for path in CODE}
+    described = described_methods(trees.values())
+    none_of([line for name, tree in trees.items() for line in silent_parts(name, tree, described)])
+
+
+def test_a_silent_method_is_found_unless_a_protocol_or_base_describes_it() -> None:
+    seat = ast.parse('class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...')
+    stool = ast.parse('"Chairs."\nclass Stool:\n    def speak(self): ...\n    def stop(self): ...\n    def _lean(self): ...')
+    assert silent_parts("a.py", stool, described_methods([seat])) == ["a.py:4: Stool.stop"]
+    board = ast.parse('class Board:\n    def show(self):\n        "Shows."')
+    source = '"Boards."\nclass Line({}):\n    def show(self): ...'
+    assert silent_parts("a.py", ast.parse(source.format("Board")), described_methods([board])) == []
+    assert silent_parts("a.py", ast.parse(source.format("")), described_methods([board])) == ["a.py:3: Line.show"]
 
 
 def test_every_folder_of_the_card_and_every_benchmark_has_a_readme() -> None:

@@ -60,6 +60,7 @@ class Night:
 
     @property
     def n_workers(self) -> int:
+        """Living worker processes; starts the cluster at the first call."""
         return len(living_workers(self.client()))
 
     @property
@@ -106,6 +107,7 @@ class Night:
             self._copying.join()
 
     def close(self) -> None:
+        """End the cluster, if one was started."""
         self._client = None
         self._resources.close()
 

@@ -22,11 +22,13 @@ class ProgressArtifact:
         self._shown_at = 0.0
 
     def advance(self, amount: int) -> None:
+        """Count so many more of `total` as done."""
         self._done += amount
         if time.monotonic() - self._shown_at >= _EVERY_S:
             self._show(min(100.0, 100.0 * self._done / self._total) if self._total else 100.0)
 
     def done(self) -> None:
+        """Show 100 percent."""
         self._show(100.0)
 
     def _show(self, percent: float) -> None:

@@ -26,6 +26,7 @@ class Record:
 
     @property
     def root(self) -> str:
+        """Base URL of the server, without `/api`."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def lives(self) -> bool:

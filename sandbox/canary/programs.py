@@ -46,10 +46,12 @@ class Program:
 
     @property
     def must_pass(self) -> bool:
+        """True for a good program, False for an attack."""
         return self.family is Family.LEGITIMATE
 
     @property
     def title(self) -> str:
+        """Family and name, for reports."""
         return f"{self.family.value}: {self.name}"
 
     def with_baits(self, baits: Mapping[str, str]) -> "Program":

@@ -20,7 +20,7 @@ _HONEST = Limits(cpu_s=10.0, wall_s=60.0)
 
 @dataclass(frozen=True)
 class Canary:
-    """What came of a release."""
+    """Result of a release."""
 
     n_attacks: int
     n_golds: int
@@ -31,6 +31,7 @@ class Canary:
 
     @property
     def is_alive(self) -> bool:
+        """Whether every program ended as it must."""
         return not self.passed and not self.failed
 
 

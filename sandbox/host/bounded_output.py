@@ -12,6 +12,7 @@ class BoundedOutput:
         self._left_out = 0
 
     def add(self, data: bytes) -> None:
+        """Append the stream's next piece."""
         room = self._keep - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
@@ -21,6 +22,7 @@ class BoundedOutput:
             self._left_out += surplus
 
     def value(self) -> bytes:
+        """The kept bytes; a line between head and tail counts the bytes left out."""
         if not self._left_out:
             return bytes(self._head + self._tail)
         return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self._left_out + bytes(self._tail)

@@ -44,6 +44,7 @@ class Channels:
         self.status, self.status_end = open_pipe(stack)
 
     def close_writing_ends(self) -> None:
+        """Close our copies of the command's ends, so that its end is seen as end of file."""
         self.report_end.close()
         self.status_end.close()
 

@@ -35,6 +35,7 @@ class PaidAnswers:
         return self._known[key].popleft() if self._known.get(key) else None
 
     def add(self, label: str, request: ChatRequest, answer: Completion) -> None:
+        """Note an answer to be kept. An answer that sent no request costs nothing and is left out."""
         if answer.n_calls:
             self._waiting.append((label, request, answer))
 

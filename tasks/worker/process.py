@@ -52,6 +52,7 @@ class Worker:
         return future.result()
 
     def journal(self, context: RunContext) -> JournalWriter:
+        """The run's journal segment of this process."""
         run_id = context.run_id
         with self._lock:
             if run_id not in self._journals:
@@ -64,6 +65,7 @@ class Worker:
             return self._gates.setdefault(context.run_id, asyncio.Semaphore(context.in_flight))
 
     def program_slots(self, context: RunContext) -> threading.Semaphore:
+        """Bounds the run's programs under way in this process."""
         with self._lock:
             return self._program_slots.setdefault(context.run_id, threading.Semaphore(context.programs))
 

@@ -30,12 +30,14 @@ class ReportCache:
         self._lock = threading.Lock()
 
     def get(self, verdict_id: str) -> ProgramVerdict | None:
+        """The report kept under this id; None without one."""
         with self._lock:
             if verdict_id in self._kept:
                 self._kept.move_to_end(verdict_id)
             return self._kept.get(verdict_id)
 
     def keep(self, report: ProgramVerdict) -> None:
+        """Keep a report that passed or failed; drop the least used ones where room is short."""
         if report.outcome not in (Outcome.PASSED, Outcome.FAILED):
             return
         with self._lock:

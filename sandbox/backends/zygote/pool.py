@@ -24,6 +24,7 @@ class Kind:
     """Parley's own data, which is masked."""
 
     def start(self) -> Zygote:
+        """Start a zygote of this kind."""
         return Zygote(self.bwrap, self.uid, self.preload)
 
 
