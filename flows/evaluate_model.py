@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 @flow(name="evaluate_model", flow_run_name="{request.title}", validate_parameters=False)
 def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunReport:
-    """Evaluate; returns how it ended. What is already there is not done again.
+    """Evaluate; returns how it ended. Repeats no finished work.
 
     Raises:
-        ParleyError: it could not be begun or was stopped; what was done is kept.
+        ParleyError: it could not be begun, or was stopped. Finished work is kept.
     """
     with night(find_home(home), request.workers) as tonight:
         plan = plan_run(request, tonight.home)

@@ -35,7 +35,7 @@ class RunsFailed(ParleyError):
 
 
 def _night_name() -> str:
-    """What the night runs: its one evaluation, or how many."""
+    """Name of the night: its one evaluation, or their number."""
     from prefect.runtime import flow_run
 
     asked = flow_run.parameters.get("requests")
@@ -49,11 +49,11 @@ def _night_name() -> str:
 def nightly(
     config: str = "nightly.yaml", requests: Sequence[EvaluationRequest] | None = None, home: str | None = None
 ) -> list[RunReport]:
-    """Run what `requests` or the configuration file list.
+    """Run the `requests`, or those of the configuration file.
 
     Args:
         config: path of a configuration; read where no requests are given.
-        home: where all data lies; `$PARLEY_HOME` wins.
+        home: folder of all data; `$PARLEY_HOME` wins.
 
     Returns:
         One report for each run.

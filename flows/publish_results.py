@@ -1,4 +1,4 @@
-"""Flow: what the lake holds becomes the warehouse that people read."""
+"""Flow: publishes the lake as the warehouse that people read."""
 
 from collections.abc import Sequence
 

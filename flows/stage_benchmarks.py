@@ -32,7 +32,7 @@ def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home:
         The rows, the dataset version and the dataset's digest.
 
     Raises:
-        SourceUnreadable: nothing at all could be staged; what was found wrong is in the message and in `quarantine`.
+        SourceUnreadable: nothing at all could be staged; the message and the table `quarantine` name the faults.
     """
     found = registry.load(benchmark)
     version = dataset_version or found.default_dataset_version

@@ -1,4 +1,4 @@
-"""The command `parley`. Each command's work is elsewhere; heavy imports happen inside the commands."""
+"""The command `parley`. Other modules do the commands' work; heavy imports happen inside the commands."""
 
 import os
 import shlex
@@ -77,7 +77,7 @@ def _run() -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. May you read and write there?'}")
+        _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. Check your rights there'}")
         return 1
     except (KeyboardInterrupt, typer.Abort):
         _say_how_to_go_on()

@@ -19,15 +19,15 @@ def add_to(app: typer.Typer) -> None:
 def build(
     what: Annotated[
         str,
-        typer.Argument(metavar="BENCHMARK-WHAT", help="A wrong name lists all that there are."),
+        typer.Argument(metavar="BENCHMARK-WHAT", help="A benchmark, `-` and a kind of files; a wrong name lists all."),
     ],
     run: Annotated[list[str] | None, typer.Option(help="A run's id, or its beginning; may be repeated.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model: its latest finished run of each setting.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model's name: use its latest finished run of each setting.")] = None,
     out: Annotated[Path, typer.Option(help="The folder to make.")] = Path("logs"),
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build there.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Make data for other runs from finished ones, in the format that upstream publishes."""
+    """Make files from finished runs, for other runs and tools, in the format of the benchmark's authors."""
     from flows.cli.building import build as build_files
 
     told = build_files(find_home(), what, run or (), model, out, replace=force)

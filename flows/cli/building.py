@@ -1,4 +1,4 @@
-"""Files made from finished runs by what a benchmark knows to build: written aside, then put in place whole."""
+"""Builds a benchmark's files from finished runs: writes them aside, then puts the whole folder in place."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from tasks.storage.parquet_store import Lake
 
 
 def builds() -> dict[str, tuple[Benchmark, Build]]:
-    """All that can be built, by the name to type."""
+    """Every benchmark's builds, by the name to type."""
     benchmarks = [registry.load(name) for name in registry.names()]
     return {f"{b.name}-{name}": (b, build) for b in benchmarks for name, build in b.builds.items()}
 
@@ -32,10 +32,10 @@ def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out:
         replace: put the new files in the place of an earlier build's.
 
     Returns:
-        What to tell of the files.
+        Lines about the files.
 
     Raises:
-        UsageError: nothing can be built so; a run is not finished; or `out` holds files already.
+        UsageError: no build has this name, a run is not finished, or `out` holds files already.
     """
     known = builds()
     if what not in known:
@@ -81,7 +81,7 @@ def _latest(lake: Lake, benchmark: Benchmark, made: Build, model: str) -> list[R
 
 
 def _full_settings(benchmark: Benchmark, made: Build) -> tuple[str, ...]:
-    """As records of runs name them."""
+    """Settings as `BENCHMARK.SETTING`, the form in records of runs."""
     return tuple(f"{benchmark.name}.{setting}" for setting in made.settings)
 
 
@@ -126,7 +126,7 @@ def _require_room(out: Path, made: Build, *, replace: bool) -> None:
 
 
 def _put_in_place(aside: Path, out: Path) -> None:
-    """Two renames where there was something: between them a kill leaves both editions, beside `out`."""
+    """Rename an old folder away, then the new one into place. A kill in between leaves both beside `out`."""
     if not out.exists():
         os.rename(aside, out)
         return

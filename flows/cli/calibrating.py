@@ -1,4 +1,4 @@
-"""What `parley doctor --calibrate` does, and what the other commands say of it."""
+"""Does the work of `parley doctor --calibrate`, and puts the kept calibration into words."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was measured, and what of it is kept; None where a reference failed: then the sandbox is to be mended first."""
+    """The measurement and the calibration kept; None where a reference failed, since the sandbox is to be mended first."""
 
     measured: Measured
     kept: Calibration | None
@@ -25,11 +25,11 @@ def calibrate(home: Home, sandbox_name: str, data: Path | None) -> Calibrated:
     """Run references in a sandbox and keep this machine's factor in the home.
 
     Args:
-        data: where published references lie; the bundled ones otherwise.
+        data: folder of published references; the bundled ones otherwise.
 
     Raises:
         SandboxUnavailable: the sandbox does not run programs here.
-        UsageError: no such sandbox, or no references there.
+        UsageError: no such sandbox, or no references in the folder.
     """
     references = bundled_references() if data is None else read_references(data)
     sandbox = sandboxes.load(sandbox_name)
@@ -42,16 +42,14 @@ def calibrate(home: Home, sandbox_name: str, data: Path | None) -> Calibrated:
 
 
 def calibrated_text(done: Calibrated) -> str:
-    """For a person: what passed, what was slowest, and what follows."""
+    """Text for a person: how many passed, the slowest one, and the consequence."""
     found = done.measured
     lines = [f"{found.n_passed} of {found.n_references} references pass"]
     if found.n_known_faults:
-        lines[0] += f"; {found.n_known_faults} cannot, through known faults of their data"
+        lines[0] += f"; {found.n_known_faults} cannot pass, because of known faults in their data"
     lines += [f"  failed: {failure}" for failure in found.failed]
     if done.kept is None:
-        lines.append(
-            "Nothing is kept: first find out why these fail (a package that they import? a sandbox that is in their way?)"
-        )
+        lines.append("Nothing is kept. Find out first why these fail: is a package missing, or is the sandbox in their way?")
         return "\n".join(lines)
     lines.append(f"slowest: {found.slowest}, {found.slowest_cpu_s:.2f} s of CPU time; the usual limit is {Limits().cpu_s:g} s")
     lines.append(f"{factor_text(done.kept)}\nkept in {done.path}")
@@ -59,7 +57,7 @@ def calibrated_text(done: Calibrated) -> str:
 
 
 def factor_text(calibration: Calibration) -> str:
-    """What a calibration makes of limits, in one line."""
+    """A calibration's effect on limits, in one line."""
     if calibration.factor == 1:
         return f"limits stay as they are on this machine ({calibration.machine}, sandbox {calibration.sandbox})"
     return (
@@ -69,7 +67,7 @@ def factor_text(calibration: Calibration) -> str:
 
 
 def state_text(home: Home, sandbox_name: str) -> str:
-    """What `parley doctor` says. Raises ConfigError where the file cannot be read."""
+    """The line of `parley doctor`. Raises ConfigError where the file cannot be read."""
     found = find(home.path, sandbox_name)
     if found is None:
         return "limits are as the benchmarks state them; `parley doctor --calibrate` finds out whether this machine is too slow"

@@ -22,8 +22,8 @@ def add_to(app: typer.Typer) -> None:
 
 def stage(
     benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
-    data: Annotated[Path, typer.Option(help="File or folder of raw data, as upstream publishes it.")],
-    dataset_version: Annotated[str | None, typer.Option(help="Which version of the data it is.")] = None,
+    data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
+    dataset_version: Annotated[str | None, typer.Option(help="Version of this data.")] = None,
     json_output: Json = False,
 ) -> None:
     """Read raw benchmark data into the lake. Bad rows go to quarantine with file, line and reason; the others are staged."""
@@ -44,13 +44,13 @@ def stage(
 
 def import_recording(
     benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of others' published runs.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of published runs.")],
     model: Annotated[str, typer.Option(help="The model's name in that folder.")],
-    out: Annotated[Path, typer.Option(help="The recording to write: JSONL, or gzip by the name's ending .gz.")],
+    out: Annotated[Path, typer.Option(help="Recording to write: JSONL, packed if the name ends in .gz.")],
 ) -> None:
-    """Turn others' published answers into a recording, to be run as `--model recorded:FILE`.
+    """Turn published answers of others into a recording. Run it with `--model recorded:FILE`.
 
-    The raw data that they were made with is staged as well, where it lies beside them.
+    Stages the answers' raw data, too, where it lies beside them.
     """
     from tasks.benchmarks import registry
     from tasks.language.recorded_model import write_recording
@@ -70,19 +70,17 @@ def export(
     what: Annotated[
         str,
         typer.Argument(
-            help="`recording`: a run's answers, to be run again as `--model recorded:FILE`. Or a benchmark's table of published"
-            " results: its name, `-`, and what is exported. A wrong name lists them all."
+            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`. A benchmark's name, `-` and a"
+            " table's name write a table of published results; a wrong name lists all."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="The file to write. Tables: .csv, .json or .jsonl. A recording: gzip by the ending .gz.")
-    ],
+    out: Annotated[Path, typer.Option(help="File to write. A table ends in .csv, .json or .jsonl; a recording may end in .gz.")],
     run: Annotated[
         list[str] | None,
-        typer.Option(help="A run's id, or its beginning. Tables: may be given several times; without it the newest runs."),
+        typer.Option(help="A run's id, or its beginning. For a table it may be repeated; without it, the newest runs count."),
     ] = None,
 ) -> None:
-    """Write what runs hold to a file."""
+    """Write a run's answers, or a table of published results, to a file."""
     from flows.cli.exporting import RECORDING, export_recording, export_table
 
     if what != RECORDING:

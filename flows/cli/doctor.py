@@ -1,4 +1,4 @@
-"""What `parley doctor` looks at."""
+"""The checks of `parley doctor`."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from tasks.storage.home import Home
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `ok` is None where something optional is missing."""
+    """Result of one check. `ok` is None where something optional is missing."""
 
     what: str
     ok: bool | None
@@ -23,7 +23,7 @@ class Finding:
 
 
 def examine(home: Home) -> list[Finding]:
-    """Look at everything; nothing is changed, nothing stays running."""
+    """Run all checks. They change nothing, and leave nothing running."""
     return list(_findings(home))
 
 

@@ -1,4 +1,4 @@
-"""What runs hold, as files for others: a run's answers, and the tables that benchmarks offer."""
+"""Writes files for other tools: a run's answers, and the tables that benchmarks offer."""
 
 import csv
 import io
@@ -50,7 +50,7 @@ def find_export(what: str) -> Export:
     """The table `<benchmark>-<name>`.
 
     Raises:
-        UnknownName: lists what can be exported.
+        UnknownName: lists the names of all exports.
     """
     for benchmark in registry.names():
         if what.startswith(f"{benchmark}-"):

@@ -42,7 +42,7 @@ def sql(
     query: Annotated[str, typer.Argument(help="A SELECT; `SHOW TABLES` lists the tables.")],
     json_output: Json = False,
 ) -> None:
-    """Ask the warehouse a question in SQL (DuckDB's dialect). Read-only: nothing can be changed by it."""
+    """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything."""
     from warehouse.connect import query as ask
 
     columns, rows = ask(find_home().path, query)
@@ -57,11 +57,11 @@ def sql(
 
 def list_things(
     what: Annotated[Listing, typer.Argument(help="What to list.")],
-    run: Annotated[str | None, typer.Option(help="For episodes: of this run (its id, or the beginning).")] = None,
-    first: Annotated[bool, typer.Option("--first", help="Only the first one's name, for scripts.")] = False,
+    run: Annotated[str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")] = None,
+    first: Annotated[bool, typer.Option("--first", help="Print only the first name, for scripts.")] = False,
     json_output: Json = False,
 ) -> None:
-    """List what there is. Benchmarks, metrics and sandboxes come from the installation, the others from the home."""
+    """List all things of one kind. Benchmarks, metrics and sandboxes come from the installation, the others from the home."""
     from flows.text.listings import listing
 
     columns, rows = listing(find_home(), what.value, run)
@@ -80,11 +80,11 @@ def list_things(
 def why_rerun(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).")],
     run_b: Annotated[
-        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id; without it what RUN_A was before.")
+        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id. Without it: why RUN_A was worked on again.")
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Say field by field what makes two runs different, or why one was worked on again, and what each field makes anew."""
+    """Show the fields in which two runs differ, or why one was worked on again, and the layers that each field renews."""
     from flows.text.why import explain
 
     explain(find_home(), run_a, run_b, json_output=json_output)
@@ -94,7 +94,7 @@ def report(
     night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; without it the latest.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Tell of a night what was reused, what was paid, and why."""
+    """Show how much of a night was reused, how much was paid for, and why."""
     from flows.text.night import show_night
 
     show_night(find_home(), night, json_output=json_output)

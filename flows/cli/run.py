@@ -48,49 +48,49 @@ def run(
     simulator: Annotated[str | None, typer.Option(help="Model that plays the user, where a setting needs one.")] = None,
     simulator_key_env: Annotated[
         str | None,
-        typer.Option(help="As --key-env, for the simulator. Key, revision and price are the model's where both are one."),
+        typer.Option(help="Like --key-env, for the simulator. The model's key, revision and price count if it plays both parts."),
     ] = None,
-    simulator_revision: Annotated[str | None, typer.Option(help="As --revision, for the simulator.")] = None,
+    simulator_revision: Annotated[str | None, typer.Option(help="Like --revision, for the simulator.")] = None,
     simulator_price: Annotated[
-        tuple[float, float] | None, typer.Option(metavar="IN OUT", help="As --price, for the simulator.")
+        tuple[float, float] | None, typer.Option(metavar="IN OUT", help="Like --price, for the simulator.")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="Model that judges, where a metric needs one.")] = None,
-    data: Annotated[str | None, typer.Option(help="File or folder of raw data; without it what was staged before.")] = None,
-    dataset_version: Annotated[str | None, typer.Option(help="Which version of the data; `sample` is bundled.")] = None,
+    data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
+    dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The first N problems only; the run can be grown later.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Play only the first N problems; a later run may play more.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first sample.")] = 0,
     concurrency: Annotated[int, typer.Option(min=1, help="Model requests in flight.")] = 64,
     workers: Annotated[int, typer.Option(min=1, help="Dask worker processes.")] = 2,
     sandbox: Annotated[
         str | None,
-        typer.Option(help="Where generated code runs, else as `parley doctor` says; `none` isolates nothing, and tables say so."),
+        typer.Option(help="Sandbox for generated code, see `parley doctor`; `none` isolates nothing, and tables say so."),
     ] = None,
     key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")] = None,
     revision: Annotated[
-        str | None, typer.Option(help="Which weights the endpoint serves; else a new run each day (UTC).")
+        str | None, typer.Option(help="Name of the weights behind the endpoint. Without it, each day (UTC) begins a new run.")
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
-    top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of one answer.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens with this share.")] = 1.0,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of one answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends an answer; may be repeated.")] = None,
     keep_reasoning: Annotated[bool, typer.Option(help="Keep a leading <think> block in the answer.")] = False,
     check_served_model: Annotated[bool, typer.Option(help="Refuse answers of another model than the one asked for.")] = True,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer.")] = 300.0,
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="Time limit of one answer, in seconds.")] = 300.0,
     patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for an endpoint that stopped answering.")] = 300.0,
     price: Annotated[
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.")
     ] = None,
-    max_fault_share: Annotated[float, typer.Option(min=0, max=1, help="Withhold a run with more faulty episodes.")] = 0.01,
+    max_fault_share: Annotated[float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of faults.")] = 0.01,
     fsync: Annotated[bool, typer.Option("--fsync", help="Flush each write to the disk: safe against loss of power.")] = False,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with this run; refused if the options describe another.")
+        str | None, typer.Option(metavar="RUN", help="Go on with this run. Refused if the options describe another run.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is owed and what it would cost; start nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Evaluate one model on one setting, and publish. Type it again to go on after a stop: what is finished is not done twice."""
+    """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
     asked = ModelRequest(
         spec=model,
         key_env=key_env,
@@ -132,7 +132,7 @@ def run(
 def simulator_request(
     spec: str | None, model: ModelRequest, key_env: str | None, revision: str | None, price: tuple[float, float] | None
 ) -> ModelRequest | None:
-    """The simulator as it was asked for: what is not said of it is the model's, where both are one."""
+    """The simulator's request. Where simulator and model are one, it takes the model's settings unless it has its own."""
     if spec is None:
         return None
     alike = model if model.spec == spec else ModelRequest(spec=spec)
@@ -147,12 +147,13 @@ def simulator_request(
 
 def nightly(
     config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is owed and what it would cost; start nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
     """Run every model on every benchmark that the configuration lists, then publish once.
 
-    Known cheats and golds go through the sandbox first; where one does not end as it must, the night is void (exit 3).
+    Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
+    void (exit 3).
     """
     from flows.night.config import read_config
 
@@ -191,7 +192,7 @@ def _finish(
 
 
 def exit_code(reports: Sequence[RunReport]) -> int:
-    """0 done, 1 or 2 a run failed, 3 a run is withheld. Failed runs and withheld ones are said on stderr."""
+    """0 done, 1 or 2 a run failed, 3 a run is withheld. Prints failed and withheld runs on stderr."""
     for report in reports:
         if report.status != "finished":
             print(f"parley: {plain_line(f'{report.title}: {report.status}: {report.reason}', 2000)}", file=sys.stderr)

@@ -14,7 +14,9 @@ from tasks.storage.home import find_home
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 server = typer.Typer(
-    help="The Prefect server of this home: the UI, schedules and history.", no_args_is_help=True, rich_markup_mode=None
+    help="Start, stop or show this home's Prefect server (UI, schedules, history).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -27,9 +29,9 @@ def add_to(app: typer.Typer) -> None:
 
 def publish(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
-    migrate: Annotated[bool, typer.Option("--migrate", help="First bring files that an older Parley wrote up to date.")] = False,
+    migrate: Annotated[bool, typer.Option("--migrate", help="First update the files of an older Parley.")] = False,
     set_aside: Annotated[
-        bool, typer.Option("--set-aside", help="With --migrate: move away what cannot be brought up to date.")
+        bool, typer.Option("--set-aside", help="With --migrate: move files away that cannot be updated.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -57,7 +59,7 @@ def _migrate(set_aside: bool) -> None:
     print(f"{home.lake}: {done.n_upgraded} files brought up to date", file=sys.stderr)
     if done.n_set_aside:
         print(
-            f"{home.path / SET_ASIDE}: {done.n_set_aside} files of older versions; `parley run` makes anew what they hold",
+            f"{home.path / SET_ASIDE}: {done.n_set_aside} files of older versions; `parley run` makes their content anew",
             file=sys.stderr,
         )
     for reason in done.stuck:
@@ -65,7 +67,7 @@ def _migrate(set_aside: bool) -> None:
     if done.stuck:
         raise UsageError(
             f"{len(done.stuck)} files cannot be brought up to date. Use the Parley that wrote them, or type"
-            " `parley publish --migrate --set-aside`: it moves them away, and the next run pays for what they hold again"
+            " `parley publish --migrate --set-aside`: it moves them away, and the next run pays for their content again"
         )
 
 
@@ -100,12 +102,12 @@ def status(json_output: Json = False) -> None:
 
 def doctor(
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Run reference solutions; on a slow machine limits of CPU time are widened.")
+        bool, typer.Option("--calibrate", help="Run reference solutions, and widen limits of CPU time on a slow machine.")
     ] = False,
     data: Annotated[
-        Path | None, typer.Option(help="With --calibrate: folder of published references (JSONL); else a few that come along.")
+        Path | None, typer.Option(help="With --calibrate: folder of published references (JSONL). Without it, the bundled ones.")
     ] = None,
-    sandbox: Annotated[str | None, typer.Option(help="With --calibrate: where they run; else the default sandbox.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="With --calibrate: sandbox to run them in, else the default.")] = None,
     json_output: Json = False,
 ) -> None:
     """Check this installation: packages, sandbox, home, server, embedded model, Docker. Exit code 1 if something is missing."""

@@ -1,4 +1,4 @@
-"""Before a night: the sandbox is shown cheats that must not pass and golds that must."""
+"""Tries the sandbox before a night: known cheats must not pass, and known golds must pass."""
 
 import time
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from schemas.errors import NightVoid
 
 
 def require_live_canary(names: Iterable[str]) -> tuple[str, ...]:
-    """Run the canary in each sandbox of a night; what was seen, a line each.
+    """Run the canary in each sandbox of a night; returns a line about each.
 
     Args:
-        names: of sandboxes, as the requests name them.
+        names: the requests' names of sandboxes.
 
     Raises:
-        NightVoid: a cheat passed or a gold did not: names them. Nothing was started or paid for.
+        NightVoid: a cheat passed, or a gold did not; names them. Nothing was started or paid for.
         SandboxUnavailable: a sandbox cannot run programs here.
         UnknownName: there is no such sandbox.
     """

@@ -20,9 +20,9 @@ class NightlyConfig(Frozen):
     """Every model is run on every benchmark."""
 
     home: str | None = None
-    """Where all data lies; `$PARLEY_HOME` wins."""
+    """Folder of all data; `$PARLEY_HOME` wins."""
     sandbox: str = Field(default_factory=default_name)
-    """Without it the machine's default: see `parley doctor`."""
+    """Without it, the machine's default counts: see `parley doctor`."""
     concurrency: int = Field(default=64, ge=1)
     """Model requests in flight to one endpoint."""
     workers: int = Field(default=2, ge=1)
@@ -40,7 +40,7 @@ class NightlyConfig(Frozen):
         """One request for each benchmark and model.
 
         Args:
-            folder: what relative paths in the configuration are relative to.
+            folder: relative paths in the configuration begin here.
         """
         return tuple(
             EvaluationRequest(
@@ -72,7 +72,7 @@ def read_config(path: Path) -> NightlyConfig:
     """Read and validate a configuration.
 
     Raises:
-        ConfigError: names the file, the field, what is wrong with it and what it takes.
+        ConfigError: names the file, the field, its fault and its possible values.
     """
     try:
         data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def read_config(path: Path) -> NightlyConfig:
 
 
 def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:
-    """What the demo of a benchmark evaluates; of the first one, where none is named.
+    """Requests of a benchmark's demo, or of the first benchmark's where none is named.
 
     Raises:
         UnknownName: no such benchmark.

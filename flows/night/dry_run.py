@@ -1,4 +1,4 @@
-"""What a run would do and cost, said before anything is started."""
+"""Estimates the work and cost of a run before anything is started."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tasks.storage.owed import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
-"""Assumptions of the estimate, said beside it."""
+"""Assumptions of the estimate, printed beside it."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Estimate:
     """Dialogues may end before their last round: calls, tokens and cost are upper bounds then."""
     usd: float | None
     keys_not_set: tuple[tuple[str, str], ...]
-    """(variable, model) of each key that what is owed needs and the environment lacks."""
+    """(variable, model) of each key that the owed episodes need and the environment lacks."""
 
 
 def estimate(plan: RunPlan) -> Estimate:
-    """Count what is owed, less what the journal already holds."""
+    """Count the owed requests, without answers that the journal already holds."""
     owed = plan.owed()
     journal = read_journal(plan.home.journal(plan.run_id), [w.episode_id for w in owed])
     subject = simulator = Calls()
@@ -108,7 +108,7 @@ def _said(begun: Unfinished | None, role: Role) -> int:
 
 
 def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
-    """One for each round that is not answered; what it is shown of the past is the setting's to say."""
+    """One call for each round without an answer. The setting says how much of the past it is shown."""
     keeps_all = plan.benchmark.setting(plan.spec.setting).history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
     scripted = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
     answered, history, due, each = _said(begun, Role.ASSISTANT), 0, Calls(), _answer_tokens(plan)
@@ -122,12 +122,12 @@ def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | No
 
 
 def _answer_tokens(plan: RunPlan) -> int:
-    """Of an answer of subject or simulator: `max_tokens` bounds both."""
+    """Tokens of an answer of subject or simulator: `max_tokens` bounds both."""
     return min(TOKENS_PER_ANSWER, plan.spec.sampling.max_tokens or TOKENS_PER_ANSWER)
 
 
 def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> int:
-    """Of a message that answers the subject: feedback, and where nothing else is shown the problem and the last code too."""
+    """Tokens of a reply to the subject: feedback; problem and last code too, where the reply is all that the subject sees."""
     if not holds_all:
         return TOKENS_PER_ANSWER
     first = next(turn.content or "" for turn in episode.dialog.turns if turn.role is Role.USER)
@@ -135,7 +135,7 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
 
 
 def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
-    """One for each round but the first that nobody has opened yet."""
+    """One call for each round, from the second on, that is not begun yet."""
     setting = plan.benchmark.setting(plan.spec.setting)
     if not setting.needs_simulator:
         return Calls()

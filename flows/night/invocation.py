@@ -1,4 +1,4 @@
-"""One invocation from the command line: decide what is left, start only what that needs, run the nightly flow."""
+"""One invocation from the command line: plans the requests, starts only the services they need, runs the nightly flow."""
 
 import logging
 import os
@@ -33,12 +33,12 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *
     """Run the requests; where all of them are finished, start nothing and tell how they ended.
 
     Args:
-        with_canary: show the sandboxes known cheats and golds first.
+        with_canary: try the sandboxes with known cheats and golds first.
 
     Raises:
-        NightVoid: one of those did not end as it must; nothing was started.
+        NightVoid: a cheat passed, or a gold did not; nothing was started.
         UsageError: a request cannot be planned, or another process is at work on the only run; nothing was started.
-        DiskFull: there is no room to work in, or there was none later.
+        DiskFull: there was no room on the disk, at the start or later.
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
     """
     remove_abandoned(home.path / "dask")
@@ -62,7 +62,7 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *
 
 @contextmanager
 def _naming_full_disk(home: Home) -> Iterator[None]:
-    """Where server or cluster fail while the disk is full, say that: their own errors do not."""
+    """Raise DiskFull where server or cluster fail while the disk is full: their own errors do not say so."""
     try:
         yield
     except (DiskFull, UsageError):
@@ -78,7 +78,7 @@ def _naming_full_disk(home: Home) -> Iterator[None]:
 
 @contextmanager
 def _unlogged_logging() -> Iterator[None]:
-    """Say nothing of log records that could not be kept: on a full disk that is a consequence of what ends the run."""
+    """Drop complaints about log records that could not be kept: a full disk, which ends the run, is their cause."""
     before, logging.raiseExceptions = logging.raiseExceptions, False
     try:
         yield

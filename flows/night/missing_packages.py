@@ -1,4 +1,4 @@
-"""Whether the packages that programs import are installed: without them every answer would fail, and count as the model's."""
+"""Checks that packages which programs import are installed. Without them every answer would fail, and count as the model's."""
 
 import shlex
 from collections import Counter
@@ -18,7 +18,7 @@ def require_packages(benchmark: Benchmark, problems: Iterable[Problem]) -> None:
     """Check that programs of these problems find their packages beside the Python that runs Parley.
 
     Raises:
-        ConfigError: says which are missing, how many tasks need them, and how to install them.
+        ConfigError: names the missing packages, the number of tasks that need them, and the command to install them.
     """
     needs = [frozenset(problem.packages) for problem in problems]
     asked = Counter(package for packages in needs for package in packages)

@@ -1,4 +1,4 @@
-"""What can be known to fail before anything is started."""
+"""Checks sandbox, packages and endpoints before anything is started."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ def preflight(plan: RunPlan) -> None:
     """Check sandbox, and packages and endpoints where episodes are owed.
 
     Raises:
-        ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere; or packages are missing
-            that programs import, where the sandbox offers this machine's.
+        ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or a package that
+            programs import is missing, where the sandbox offers this machine's packages.
         SandboxUnavailable: with what to install.
         ModelUnavailable: a dead endpoint, a wrong key or model name, with what to mend.
     """

@@ -1,4 +1,4 @@
-"""How a run stands: what an invocation did, kept as its record in the lake and told as its report."""
+"""Keeps an invocation's work as the run's record in the lake, and tells it as a report."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncat
 
 @dataclass
 class Work:
-    """What the stages of one invocation found and have made so far."""
+    """Work of one invocation's stages so far."""
 
     found: Found
     conversed: Conversed = field(default_factory=Conversed)
@@ -31,7 +31,7 @@ class Work:
     n_programs: int = 0
     """Verdicts of the run that a program has decided."""
     n_tampered: int = 0
-    """Those whose answer tampered with its tests."""
+    """Verdicts whose answer tampered with its tests."""
     is_whole: bool = True
     """False where a quality check stopped it."""
 
@@ -43,7 +43,7 @@ def remove_leftovers(plan: RunPlan) -> None:
 
 
 def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Checked) -> RunReport:
-    """Decide whether the run may be published, keep that, and tell it."""
+    """Decide whether the run may be published, keep the decision, and report it."""
     counts = tally(len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores)
     reason = withheld_because(counts, plan.request.max_fault_share, checked.failures)
     fault = work.conversed.error or work.executed.error
@@ -77,7 +77,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
 
 
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
-    """What of the run was reused and what was paid for."""
+    """Account for the run: how much was reused, and how much was paid for."""
     done = with_episodes(
         nothing_done(plan, work.found, status), plan, work.found, work.conversed.kept, work.conversed.model_calls
     )
@@ -86,7 +86,7 @@ def account(plan: RunPlan, work: Work, status: str) -> RunWork:
 
 
 def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
-    """Look at what is there, and write that the run is being worked on; the models it uses, too."""
+    """Count what is finished, and write that the run is being worked on; writes its models, too."""
     before = plan.record()
     work = Work(look(plan, before))
     work.conversed.n_owed = len(work.found.owed)

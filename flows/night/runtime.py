@@ -1,4 +1,4 @@
-"""What one invocation holds: its home, its cluster (started when first needed) and whoever shows its progress."""
+"""Resources of one invocation: its home, its cluster (started when first needed) and its board of progress."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -70,7 +70,7 @@ class Night:
 
     @contextmanager
     def model_servers(self, plan: RunPlan) -> Iterator[Mapping[ModelIdentity, str]]:
-        """Local servers for those of the run's models that need one: their addresses while they run."""
+        """Start local servers for the run's models that need one; yields their addresses while they run."""
         asked = (
             (plan.spec.subject, plan.subject, plan.request.model),
             (plan.spec.simulator, plan.simulator, plan.request.simulator),
@@ -102,7 +102,7 @@ class Night:
             self._copying.start()
 
     def await_preparation(self) -> None:
-        """Wait for that copy, if one was begun."""
+        """Wait for the copy, if one was begun."""
         if self._copying is not None:
             self._copying.join()
 

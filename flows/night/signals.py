@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM end a command cleanly, wherever in its work they find it.
+"""Lets SIGINT and SIGTERM end a command cleanly, at any point of its work.
 
 Both raise an exception in the main thread, which unwinds the stack: clusters and servers are ended on the way. Such an exception
 can be lost: Python drops what is raised in a finalizer or a callback, an event loop logs what one of its callbacks raises, and
@@ -78,7 +78,7 @@ def _noting() -> Iterator[None]:
 
 
 def heed_signals() -> None:
-    """End here if a signal asked for it before and the work went on all the same.
+    """End here if a signal asked for it earlier and the work went on all the same.
 
     Raises:
         SystemExit: SIGTERM came (status 143).

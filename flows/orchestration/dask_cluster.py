@@ -1,4 +1,4 @@
-"""Where shards run: a temporary Dask cluster on this machine, or the one that PARLEY_DASK_ADDRESS names.
+"""Offers the Dask cluster that runs shards: a temporary one on this machine, or the one that PARLEY_DASK_ADDRESS names.
 
 Workers of the temporary cluster are children of the driver. Each watches a pipe that the driver holds open (distributed's own
 `AsyncProcess`) and exits when it closes, so a SIGKILL of the driver leaves none behind.
@@ -124,7 +124,7 @@ def _named_cluster(address: str) -> "Iterator[Client]":
 
 
 def _run_by_value(client: "Client", function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """Run a function in every worker, sent as code: by name, a worker might find somebody else's module."""
+    """Run a function in every worker. It is sent as code: by name, a worker might find somebody else's module."""
     import cloudpickle
 
     module = sys.modules[function.__module__]
@@ -136,7 +136,7 @@ def _run_by_value(client: "Client", function: Callable[..., Any], *arguments: An
 
 
 def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
-    """What each worker of the temporary cluster does at its start, also one that replaces a dead one.
+    """Prepares each worker of the temporary cluster at its start, also one that replaces a dead one.
 
     It leaves Ctrl-C to the driver (a terminal sends it to all), and drops keys that it does not need.
     """
@@ -159,8 +159,8 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
 def _no_profiler() -> "WorkerPlugin":
     """Switches off, until they start anew, the profiler of workers that somebody else started with Python 3.11.
 
-    It looks at the frames of all threads, which can stop that Python for ever while another thread begins (cpython#106883), and
-    shards begin threads. Workers of the temporary cluster have none.
+    It looks at the frames of all threads. While another thread begins, this can stop such a Python for ever (cpython#106883), and
+    shards begin threads. Workers of the temporary cluster have no profiler.
     """
     from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -178,7 +178,7 @@ def _no_profiler() -> "WorkerPlugin":
 
 
 def _any_worker_will_do() -> "SchedulerPlugin":
-    """A shard that prefers a dead worker goes to the next that comes. Dask lets it wait for ever where all were dead at once."""
+    """Send a shard that prefers a dead worker to the next one. Dask would let it wait for ever where all were dead at once."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class AnyWorkerWillDo(SchedulerPlugin):

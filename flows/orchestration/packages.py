@@ -1,4 +1,4 @@
-"""Whether `tasks`, `flows` and the others are Parley's own: people have files of these names, and may start from beside them.
+"""Checks that `tasks`, `flows` and the others are Parley's own: people have files of these names, and may start beside them.
 
 Standard library only: functions of this module are sent to Dask workers as code, because there even `flows` may be another's.
 """
@@ -39,7 +39,7 @@ def locate_packages() -> dict[str, str | None]:
 
 
 def describe_installation() -> tuple[str | None, str | None, dict[str, str | None]]:
-    """Version and root of the installed distribution, and what the packages' names lead to."""
+    """Version and root of the installed distribution, and the places where the packages' names lead."""
     try:
         installed = distribution(DISTRIBUTION)
     except PackageNotFoundError:
@@ -81,7 +81,7 @@ def judge_worker(worker: str, there: tuple[str | None, str | None, Mapping[str, 
 
 
 def _config_error(message: str) -> Exception:
-    """A ConfigError, also where `schemas` itself is what cannot be imported."""
+    """A ConfigError, also where `schemas` itself cannot be imported."""
     if "schemas.errors" not in sys.modules:
         sys.modules.pop("schemas", None)
         sys.path.insert(0, str(ROOT))

@@ -1,4 +1,4 @@
-"""Processes that Parley starts: who they are, what they may see of the environment, how they end."""
+"""Handles processes that Parley starts: tells them apart, hides keys from them, ends them."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ _HOST = socket.gethostname()
 def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
     """Start processes in this block: they inherit no variable that looks like a key, but for `keep`.
 
-    What a process was started with stays readable in /proc for as long as it lives, whatever it removes itself.
+    The variables at a process's start stay readable in /proc for as long as it lives, even if it removes them itself.
     """
     hidden = {name: value for name, value in os.environ.items() if looks_secret(name) and name not in keep}
     for name in hidden:
@@ -32,7 +32,7 @@ def hidden_secrets(keep: tuple[str, ...]) -> Iterator[None]:
 
 
 def start_mark(pid: int) -> str | None:
-    """What tells a process from a later one of the same pid; None where no such process lives (a zombie does not)."""
+    """A mark that tells a process from a later one of the same pid; None where no such process lives (a zombie does not)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -53,7 +53,7 @@ def _portable_start_mark(pid: int) -> str | None:
 
 
 def is_alive(pid: int, mark: str) -> bool:
-    """Whether the very process that had `mark` still lives; another one that was given its pid does not count."""
+    """Whether the very process that had `mark` still lives. A later process of the same pid does not count."""
     return start_mark(pid) == mark
 
 
@@ -68,7 +68,7 @@ def wait_for_end(pid: int, mark: str, limit_s: float) -> bool:
 
 
 def end_process(pid: int, mark: str, *, grace_s: float = 5.0) -> bool:
-    """SIGTERM, then SIGKILL after `grace_s` (0: at once), to that very process and never to another.
+    """Send SIGTERM, then SIGKILL after `grace_s` seconds (0: at once), to this very process and never to another.
 
     Returns:
         Whether it lived when asked.
@@ -96,7 +96,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove the scratch folders of this host's processes that were killed. Those of other hosts are theirs to remove."""
+    """Remove the scratch folders of killed processes of this host. Other hosts remove their own."""
     for folder in parent.glob(f"{_HOST}-*-*"):
         pid, _, started = folder.name.removeprefix(f"{_HOST}-").partition("-")
         if pid.isdigit() and _started(int(pid)) != started:

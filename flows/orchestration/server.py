@@ -150,7 +150,7 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
     """End the server that stays. False where none runs.
 
     Args:
-        force: also one that a running command uses.
+        force: end it even if a running command uses it.
 
     Raises:
         UsageError: a command uses it and `force` is not given.
@@ -174,7 +174,7 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
 
 
 def server_status(home: Path) -> PrefectServer | None:
-    """The home's server if it runs and answers, else None. `owned` is true for one that stays (`parley server start`)."""
+    """The home's server if it runs and answers, else None. `owned` is true for a server that stays (`parley server start`)."""
     record = read_record(home.resolve() / "prefect")
     if record is None or not record.lives() or not is_healthy(f"{record.root}/api"):
         return None
@@ -206,7 +206,7 @@ def _decision(folder: Path) -> Iterator[None]:
 
 
 def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "command", port: int = 0) -> tuple[int, PendingServer]:
-    """Become a user of the home's server, started here if there is none: the held lock and the server."""
+    """Become a user of the home's server, and start it if there is none; returns the held lock and the server."""
     with _decision(folder):
         users = _become_user(folder)
         try:
@@ -222,7 +222,7 @@ def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "comman
 
 
 def _become_user(folder: Path) -> int:
-    """A shared lock on the users file. Where a server that found no users holds it while ending, wait for that end."""
+    """Take a shared lock on the users file. A server that found no users holds it while it ends: wait for its end."""
     deadline = time.monotonic() + ENDING_LIMIT_S
     while (descriptor := try_lock(folder / "users.lock", fcntl.LOCK_SH)) is None:
         record = read_record(folder)
@@ -285,13 +285,13 @@ def _launch(folder: Path, owner: Owner, port: int, secret_names: tuple[str, ...]
 
 
 def _is_missed(folder: Path) -> bool:
-    """Whether the home's server ended without being stopped: a command that stops one removes its record."""
+    """Whether the home's server ended without being stopped: a command that stops it removes its record."""
     record = read_record(folder)
     return record is not None and not record.lives()
 
 
 def _start_again(folder: Path, secret_names: tuple[str, ...]) -> None:
-    """Start a server that is missed, unless another command has done it. Its port stays, so that all clients find it."""
+    """Start the missed server, unless another command has done so. Its port stays, so that all clients find it."""
     with _decision(folder):
         record = read_record(folder)
         if record is not None and not record.lives():

@@ -1,8 +1,8 @@
 """The Prefect server's own process, started by path (`python -P`): it imports nothing else of Parley.
 
-It lives as long as some process holds a shared lock on the users file. The kernel drops a lock with its holder, however that
-ended, so the server follows its last command within about a second, SIGKILL included, and no command depends on the one that
-started it. (A parent death signal would not do: it is bound to the thread that forked, and would take the server from others.)
+It lives as long as some process holds a shared lock on the users file. The kernel drops a lock with its holder. So the server
+ends within about a second of its last command, even after SIGKILL, and no command depends on the one that started it. (A parent
+death signal would not do: it is bound to the thread that forked, and would take the server from others.)
 """
 
 import fcntl
@@ -23,7 +23,7 @@ STANDING = "server start"
 
 
 def try_lock(path: Path, operation: int) -> int | None:
-    """Open `path` (it must exist) and lock it without waiting; the descriptor, or None where another's lock is in the way."""
+    """Open `path` (it must exist) and lock it without waiting. The descriptor, or None where another process has the lock."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
@@ -45,7 +45,7 @@ def is_standing(state: Path) -> bool:
 def end_without_users(users: Path, state: Path) -> None:
     """Watch until nobody holds the users file, or the home is gone; then end this process.
 
-    The exclusive lock is kept while ending, so that a command that comes now waits and starts its own server.
+    The process keeps the exclusive lock while it ends. A command that comes now waits and starts its own server.
     """
     while True:
         time.sleep(CHECK_S)
@@ -61,7 +61,7 @@ def end_without_users(users: Path, state: Path) -> None:
 
 
 def fill_database(database: Path, template: Path, migrate: Callable[[], None]) -> None:
-    """Make a new home's database from the one that an earlier home left as template; migrating from nothing takes seconds."""
+    """Copy a new home's database from an earlier home's template: migrating from nothing takes seconds."""
     if database.exists():
         return
     if template.exists():

@@ -1,4 +1,4 @@
-"""Which Prefect server a home has: the file `server.json`, replaced as a whole."""
+"""Records a home's Prefect server in the file `server.json`, replaced as a whole."""
 
 import json
 import os
@@ -16,7 +16,7 @@ Owner = Literal["command", "server start"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A server that was started; `mark` tells its process from a later one of the same pid."""
+    """A started server; `mark` tells its process from a later one of the same pid."""
 
     pid: int
     mark: str
@@ -43,7 +43,7 @@ def read_record(folder: Path) -> Record | None:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Keep the record of a server that was started."""
+    """Keep the record of a started server."""
     part = folder / "server.json.part"
     part.write_text(json.dumps(asdict(record)), encoding="utf-8")
     os.replace(part, folder / "server.json")

@@ -1,4 +1,4 @@
-"""Starts a Prefect server again that ended under a command: a night must not depend on the life of what only shows it."""
+"""Starts a Prefect server again that ended under a command: a night must not depend on a server that only shows it."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from schemas.errors import ServerUnavailable
 
 CHECK_S = 0.5
 MOST_STARTS = 5
-"""In one command. A server that keeps ending has a reason, which its log says."""
+"""Starts in one command. A server that keeps ending has a reason, which its log tells."""
 _LOG = logging.getLogger("parley.prefect")
 
 
@@ -20,7 +20,7 @@ def kept_up(is_missed: Callable[[], bool], start_again: Callable[[], None], answ
     Args:
         is_missed: whether it ended without being asked to.
         start_again: starts it; returns before it answers.
-        answered: set once it answered. One that ends before has told why to whoever waits for it.
+        answered: set once it answered. Before that, whoever waits for the server learns of its end.
     """
     over = threading.Event()
 

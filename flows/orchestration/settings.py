@@ -1,4 +1,4 @@
-"""What Prefect is told, server and client: which server, which database, no telemetry, few words."""
+"""Settings of Prefect, server and client: which server, which database, no telemetry, few words."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ELSEWHERE = (
 
 
 def configured_api_url() -> str | None:
-    """PREFECT_API_URL of the environment or of the active profile, read afresh: Prefect keeps what held when it was imported."""
+    """PREFECT_API_URL of the environment or the active profile, read afresh: Prefect keeps the value at its import."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
     from prefect.context import root_settings_context
 
@@ -46,7 +46,7 @@ def check_configured(api_url: str) -> None:
 
 @contextmanager
 def naming_lost_server(api_url: str) -> Iterator[None]:
-    """Say it where a server has stopped answering under a command: Prefect asks again for a minute, then raises httpx's error.
+    """Name a server that stopped answering under a command: Prefect asks again for a minute, then raises httpx's error.
 
     Raises:
         ServerUnavailable: in place of such an error.
@@ -60,12 +60,12 @@ def naming_lost_server(api_url: str) -> Iterator[None]:
             raise
         raise ServerUnavailable(
             f"the Prefect server at {api_url} stopped answering ({error or type(error).__name__}). Nothing that was finished is"
-            " lost: see to it that it runs, then type the same command again"
+            " lost: start it again, then type the same command"
         ) from error
 
 
 def send_what_is_queued() -> None:
-    """Let Prefect send the logs and events that its threads still hold; after the server's end they would be lost."""
+    """Let Prefect send the logs and events that its threads still hold: the server's end would lose them."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
@@ -94,7 +94,7 @@ def database_template() -> Path:
 
 
 def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -> dict[str, str]:
-    """The caller's environment less keys and other databases, with what makes the server quiet and quick to start.
+    """The caller's environment without keys and other databases, plus settings for a quiet server with a quick start.
 
     Block types are not registered at the start (0.8 s): a block registers its own type when it is saved.
     """
@@ -118,7 +118,7 @@ def server_environment(folder: Path, port: int, secret_names: tuple[str, ...]) -
 
 
 def client_settings(folder: Path, api_url: str) -> dict[str, str | None]:
-    """What this process and its children need to use our server and no other (None: unset)."""
+    """Variables that make this process and its children use our server and no other (None: unset)."""
     exempt = [part for name in ("no_proxy", "NO_PROXY") for part in os.environ.get(name, "").split(",") if part]
     no_proxy = ",".join(dict.fromkeys([*exempt, LOOPBACK, "localhost"]))
     return {

@@ -1,4 +1,4 @@
-"""What `parley list` shows."""
+"""Tables of `parley list`."""
 
 from collections.abc import Sequence
 from typing import Any

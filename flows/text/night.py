@@ -1,4 +1,4 @@
-"""The answer of `parley report`: a night, its results, and what it reused and paid."""
+"""The answer of `parley report`: a night, its results, and its share of reused and paid work."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class _Night:
     night_id: str
     started_at: str
     finished_at: str | None
-    """None for one that did not come to its end."""
+    """None for a night that did not come to its end."""
     work: tuple[RunWork, ...]
 
 

@@ -1,4 +1,4 @@
-"""One episode as text to read: what was said and what the tests decided."""
+"""One episode as text to read: its messages and the tests' verdicts."""
 
 from schemas.dialog import Role
 from schemas.display import plain_text

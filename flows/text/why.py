@@ -17,7 +17,7 @@ _SHOWN = 500
 
 
 def explain(home: Home, run_a: str, run_b: str | None = None, *, json_output: bool = False) -> None:
-    """Print in what two runs differ; of one run, or one given twice, why its latest invocation worked on it.
+    """Print the fields in which two runs differ. For one run, or one given twice: why its latest invocation worked on it.
 
     Raises:
         UsageError: no such run, or several.
@@ -42,8 +42,8 @@ def _of_one(record: RunRecord) -> str:
     if work is None or work.compared_with is None:
         return f"{name}, {record.started_at}: the first of this model on this setting, there was nothing to reuse"
     if work.compared_with == record.run_id:
-        return f"{name}, worked on again at {record.started_at}, beside what it was before"
-    return f"{name}, new at {record.started_at}, beside the latest of its model and setting, {work.compared_with[:12]}"
+        return f"{name}, worked on again at {record.started_at}, compared with its earlier state"
+    return f"{name}, new at {record.started_at}, compared with the latest of its model and setting, {work.compared_with[:12]}"
 
 
 def _print(said: str, found: Sequence[Difference]) -> None:
@@ -54,4 +54,4 @@ def _print(said: str, found: Sequence[Difference]) -> None:
 
     print(f"{said}:")
     print_rows("", _COLUMNS, [(d.field, *plain_difference(d.before, d.after, _SHOWN), d.reruns) for d in found])
-    print("A layer that is made anew takes those after it along: dialogues, tests, judgements, scores.")
+    print("A renewed layer renews all later ones. Their order: dialogues, tests, judgements, scores.")

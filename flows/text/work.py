@@ -1,4 +1,4 @@
-"""What an invocation reused, paid and why, in words: for the terminal, in markdown and as fields of a JSON line."""
+"""An invocation's reused and paid work and its reasons, in words: for the terminal, in markdown and as fields of a JSON line."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _CELL = 1000
 
 
 def work_lines(work: RunWork) -> Iterator[str]:
-    """Two or three lines: where the episodes come from, what was paid, and why it was not reused."""
+    """Two or three lines: origin of the episodes, costs, and the reason why they were not reused."""
     yield f"episodes: {_episodes(work)}"
     if work.is_reused:
         yield "nothing was left to do"
@@ -34,7 +34,7 @@ def work_markdown(works: Sequence[RunWork]) -> str:
 
 
 def work_fields(work: RunWork) -> dict[str, object]:
-    """What a JSON line says of it, besides the keys that all runs have."""
+    """Fields of a JSON line, besides the keys that all runs have."""
     names = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens", "usd")
     fields: dict[str, object] = {name: getattr(work, name) for name in names}
     return fields | {
@@ -72,7 +72,7 @@ def _paid(work: RunWork) -> str:
 
 
 def reason(work: RunWork) -> str:
-    """Why the run was not taken over as it stood, in one line."""
+    """One line: why the run was not taken over as it stood."""
     if work.is_reused:
         return "nothing was left to do"
     if work.compared_with is None:

@@ -36,7 +36,7 @@ def test_a_reference_that_fails_is_named_and_nothing_is_kept(home: Path, tmp_pat
     data = written(tmp_path / "data", {"a": "1", "bad": "2", "MBPP/56": "3"})
     done = parley(home, "doctor", "--calibrate", "--data", data, "--sandbox", "bubblewrap")
     assert done.code == 1
-    assert "1 of 3 references pass; 1 cannot, through known faults of their data" in done.out
+    assert "1 of 3 references pass; 1 cannot pass, because of known faults in their data" in done.out
     assert "failed: bad (failed: AssertionError: not one)" in done.out
     assert not (home / "calibration.json").exists()
 
