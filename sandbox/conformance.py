@@ -1,4 +1,4 @@
-"""What every sandbox must do, as a list of cases; ours are tested with it, and a third-party backend can be.
+"""Cases that every sandbox must pass. Our backends are tested with them; third-party backends can be.
 
 for case in CASES:
     print(case.name, case.violation(load("bubblewrap")) or "holds")
@@ -28,10 +28,10 @@ class Case:
 
     name: str
     check: Callable[[Sandbox], str]
-    """Runs programs; returns what was wrong, or an empty text."""
+    """Runs programs; returns the fault, or an empty text."""
 
     def violation(self, sandbox: Sandbox) -> str:
-        """What the sandbox does wrong, or an empty text. A sandbox that cannot run at all raises SandboxUnavailable."""
+        """The sandbox's fault, or an empty text. A sandbox that cannot run at all raises SandboxUnavailable."""
         return self.check(sandbox)
 
 

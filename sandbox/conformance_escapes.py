@@ -1,6 +1,6 @@
 """The cases in which a program reaches for the host. Each plants something real and lets the program look for it.
 
-They must do no harm where the sandbox does not hold: nothing is tried on what the case has not made itself.
+They must do no harm where the sandbox does not hold: a case touches only things that it has made itself.
 """
 
 import os

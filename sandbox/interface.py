@@ -1,4 +1,4 @@
-"""What every sandbox backend offers (the conformance list in `conformance.py` is its meaning).
+"""The interface of every sandbox backend (the cases in `conformance.py` define its meaning).
 
 A program's failure is a result; a failure of the sandbox itself raises `SandboxUnavailable`, which is infra, never a verdict.
 """
@@ -24,9 +24,9 @@ class Completed(Frozen):
     out_of_memory: bool = False
     stdout: bytes = b""
     stderr: bytes = b""
-    """The first and the last `output_kb` of what was written, a line between them says how much was left out."""
+    """The first and the last `output_kb` of the output; a line between them says how much was left out."""
     report: bytes = b""
-    """What was written to the descriptor that the variable PARLEY_REPORT_FD names (bounded): for trusted harness code."""
+    """Bytes written to the descriptor that the variable PARLEY_REPORT_FD names (bounded): for trusted harness code."""
     cpu_s: float | None = Field(default=None, ge=0)
     """Of the command and its waited-for children; None where the backend cannot tell."""
     wall_s: float = Field(default=0.0, ge=0)
@@ -44,7 +44,7 @@ class Session(Protocol):
             argv: an item `{python}` stands for the sandbox's Python interpreter, `{harness}/NAME` for a trusted script of
                 `sandbox/harness` as the sandbox sees it.
             files: written into the working directory first; names are relative, without `..`.
-            stdin: what the command reads, then end of file.
+            stdin: the command's input, then end of file.
             limits: for this command; the session's own otherwise. Time, processes, files and output are per command.
 
         Raises:
@@ -68,7 +68,7 @@ class Sandbox(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """What, besides the program and its limits, can change a verdict: backend, Python, installed versions or image digest."""
+        """Everything besides program and limits that can change a verdict: backend, Python, installed versions, image digest."""
         ...
 
     def session(self, limits: Limits, *, keep_files: bool = False) -> AbstractContextManager[Session]:

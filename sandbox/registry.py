@@ -28,7 +28,7 @@ def names() -> tuple[str, ...]:
 def default_name() -> str:
     """The sandbox to use where none is named: the zygote. Docker where bubblewrap cannot be had, or is missing beside a daemon.
 
-    Nothing is started or checked; what is missing is said by the sandbox's own `check`.
+    Nothing is started or checked; the sandbox's own `check` names whatever is missing.
     """
     if shutil.which("bwrap"):
         return "zygote"
@@ -49,7 +49,7 @@ def load(name: str, **options: Any) -> Sandbox:
 
 
 def load_with(name: str, modules: tuple[str, ...]) -> Sandbox:
-    """A sandbox whose Python programs find those modules loaded, if it is one that can do so (its class says `preloads = True`).
+    """A sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
 
     Raises:
         UnknownName: lists what is known.

@@ -18,7 +18,7 @@ def added_later(default: Any, **constraints: Any) -> Any:
     """A field that came after ids were first kept: a content id leaves it out at its default, so that no older id moves.
 
     Args:
-        default: what every value of before stands for. Never change it: that would move the ids that leave it out.
+        default: the value of all older specs. Never change it: the ids that leave it out would move.
         constraints: as of pydantic's `Field`.
     """
     return Field(default=default, json_schema_extra={_ADDED: True}, **constraints)

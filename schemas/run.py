@@ -124,7 +124,7 @@ class RunSpec(Frozen):
 
     @property
     def run_id(self) -> str:
-        """Id made of every field: 32 hex digits."""
+        """Id made of the spec's fields: 32 hex digits. A field that was added later is left out at its default."""
         return content_id(self)
 
     @property

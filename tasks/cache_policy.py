@@ -1,7 +1,7 @@
-"""How Prefect treats our tasks: the one cache policy, and what is worth another try.
+"""How Prefect treats our tasks: the one cache policy, and the failures that are worth another try.
 
 The lake and the journal say what is done, and every task asks them first. Prefect's own cache could only repeat their answer, or
-contradict it after files were removed (a hit does not look for them): it is off. See DECISIONS.
+contradict it after files were removed, since a hit does not look for them. So it is off. See DECISIONS.
 """
 
 from typing import Any
@@ -27,4 +27,4 @@ OPTIONS: dict[str, Any] = {
     "retry_delay_seconds": RETRY_DELAY_S,
     "retry_condition_fn": is_worth_retrying,
 }
-"""Of every task of ours."""
+"""Options of every task of ours."""

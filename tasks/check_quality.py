@@ -32,7 +32,7 @@ class Checked:
 
 
 class StoppedByCheck(ParleyError):
-    """A blocking expectation failed on a table: nothing more is made from it."""
+    """A blocking expectation failed on a table. Nothing more is made from the table."""
 
 
 class QualityGate:
@@ -128,13 +128,13 @@ class QualityGate:
         }
 
     def _scored_rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
-        """Rounds that are scored, played or not: what ended early has values for the rounds that it left out."""
+        """Rounds that are scored, played or not: an episode that ended early has values for the rounds it left out."""
         plan = self._plan
         rounds = {key: plan.benchmark.rounds(plan.spec.setting, plan.options, dialog) for key, dialog in plan.dialogs.items()}
         return {episode.episode_id: rounds[episode.row_digest] for episode in episodes}
 
     def _due_scores(self, episodes: Sequence[Episode]) -> dict[str, frozenset[tuple[int, str]]] | None:
-        """What the benchmark itself says is due of each episode; None where it goes by rounds."""
+        """Scores due of each episode, as the benchmark says; None where rounds decide."""
         plan, due = self._plan, self._plan.benchmark.due_scores
         if due is None:
             return None
@@ -145,7 +145,7 @@ class QualityGate:
         return self._plan.lake.folder(table, **self._plan.keys)
 
     def _seal(self, *tables: str) -> None:
-        """Keep what a table's files are now, before its rows are judged."""
+        """Keep a digest of a table's files, before its rows are judged."""
         self._sealed.update({table: seal.table_seal(self._folder(table)) for table in tables})
 
     def _check(self, table: str, rows: Sequence[BaseModel] | pa.Table, **facts: object) -> None:

@@ -24,15 +24,15 @@ from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunCont
 from tasks.worker.process import close_run
 
 MAX_ATTEMPTS = 3
-"""Of an episode in one night, where faults of machine or service end it."""
+"""Attempts at an episode in one night, where faults of machine or service end it."""
 _SHARDS_IN_FLIGHT = 24
-"""Of one worker process: many small shards, so that none waits for the end of a large one (LAB)."""
+"""Shards under way in one worker process: many small ones, so that none waits for the end of a large one (LAB)."""
 _RETRY_DELAY_S = 2.0
 
 
 @dataclass
 class Conversed:
-    """What the stage did: `error` is one example of the faults that are left."""
+    """The stage's results. `error` is one example of the faults that are left."""
 
     model_calls: int = 0
     n_run: int = 0
@@ -40,14 +40,14 @@ class Conversed:
     n_owed: int = 0
     error: str | None = None
     kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
-    """Episode that was taken up again -> its messages that stood already, and were not asked for again."""
+    """Episode that was taken up again -> its kept messages, which were not asked for again."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
 def converse(
     plan: RunPlan, context: RunContext, client: Any, title: str, on_result: Callable[[ConverseResult], None] = lambda _: None
 ) -> Conversed:
-    """Play what is owed, at most three times where infra ends it, and remove the journal once all of it is Parquet.
+    """Play the owed episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
 
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
     """
@@ -117,9 +117,9 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
 
 
 def settle(plan: RunPlan) -> None:
-    """Keep what was played: the run's members in the lake, and no journal of which all is Parquet (a kill may have left one).
+    """Keep the played episodes: write the run's members to the lake, and remove a journal whose content Parquet holds.
 
-    Where nothing is owed any more, the run's parts become one. What a killed worker had begun to write goes.
+    Where nothing is owed any more, merge the run's parts into one. Remove half-written files of killed workers.
     """
     plan.lake.remove_leftovers("episodes", **plan.keys)
     if not plan.owed():
@@ -131,7 +131,7 @@ def settle(plan: RunPlan) -> None:
 
 
 def _write_members(plan: RunPlan) -> None:
-    """Say in the lake which episodes the run contains: those that exist, finished or infra."""
+    """Write to the lake which episodes the run contains: all existing ones, finished or infra."""
     found = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
     existing = set(found["episode_id"].to_pylist())
     rows = [

@@ -23,7 +23,7 @@ MAX_ATTEMPTS = 3
 
 @dataclass
 class Executed:
-    """What the stage did; `parts` are the run's verdicts."""
+    """The stage's results. `parts` hold the run's verdicts."""
 
     parts: tuple[str, ...]
     n_run: int = 0
@@ -39,7 +39,7 @@ def execute(
     title: str,
     on_result: Callable[[ExecuteResult], None] = lambda _: None,
 ) -> Executed:
-    """Decide every test run of the run's episodes; verdicts that exist for the same program and environment are not run again."""
+    """Decide every test run of the run's episodes. No program with a verdict in the same environment is run again."""
     shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
     whole = content_id(sorted(shards))
     if plan.lake.is_whole("test_verdicts", plan.lake.folder("test_verdicts", **plan.keys) / f"part-{whole}.parquet"):

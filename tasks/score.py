@@ -17,7 +17,7 @@ from tasks.planning.plan import RunPlan
 
 @task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], title: str) -> tuple[Score, ...]:
-    """Every metric of every turn; what cannot be scored has a reason. Replaces the run's scores in the lake."""
+    """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
     scores = tuple(row for request in score_requests(plan, episodes, verdicts) for row in plan.benchmark.score(request))
     name = content_id(scores)
     plan.lake.write_part("scores", scores, name, **plan.keys)
@@ -26,7 +26,7 @@ def score(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVer
 
 
 def score_requests(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVerdict]) -> Iterator[ScoreRequest]:
-    """One for each problem and sample that has episodes, in the order of the dataset."""
+    """One request for each problem and sample that has episodes, in the order of the dataset."""
     by_episode: dict[str, list[TestVerdict]] = defaultdict(list)
     for verdict in verdicts:
         by_episode[verdict.episode_id].append(verdict)

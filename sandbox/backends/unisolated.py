@@ -1,7 +1,7 @@
 """The sandbox called `none`: a plain child process in a folder of its own. It must be asked for by name.
 
-It bounds time, output and memory, and hands no variable of the parent on. It does not isolate: a program reads and writes what
-its user may, reaches the network and other processes, and can leave processes behind.
+It bounds time, output and memory, and hands no variable of the parent on. It does not isolate: a program has its user's rights on
+files, reaches the network and other processes, and can leave processes behind.
 """
 
 import os

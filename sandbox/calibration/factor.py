@@ -1,4 +1,4 @@
-"""The machine's factor: what limits of CPU time are multiplied by, kept in the home.
+"""The machine's factor, by which limits of CPU time are multiplied; kept in the home.
 
 It is a power of two, and 1 on any machine of ordinary speed, so that limits, which are part of each verdict's identity, are the
 same almost everywhere; where they are not, the run's own record shows the limits that held.
@@ -57,7 +57,7 @@ def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
     """The smallest power of two by which the limit leaves the slowest reference room.
 
     Args:
-        slowest_cpu_s: what it took, 0 and up.
+        slowest_cpu_s: CPU time that it took, 0 and up.
         limit_s: the usual limit of CPU time.
     """
     factor = 1
@@ -67,7 +67,7 @@ def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
 
 
 def calibration_of(measured: Measured, sandbox: Sandbox, measured_at: str) -> Calibration:
-    """What was measured, as it is kept."""
+    """The calibration to keep of a measurement."""
     return Calibration(
         machine=machine_name(),
         sandbox=sandbox.name,

@@ -13,7 +13,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 _WIDE = Limits(cpu_s=60.0, wall_s=600.0)
-"""What a slow machine may take for a reference and still be measured."""
+"""Time that a slow machine may take for a reference and still be measured."""
 _MEASURED_ALONE = 3
 _SAY_CPU_TIME = "raise AssertionError('cpu-time %.3f' % (lambda t: t[0] + t[1] + t[2] + t[3])(__import__('os').times()))"
 _CPU_TIME = re.compile(r"cpu-time (\d+\.\d+)")
@@ -21,7 +21,7 @@ _CPU_TIME = re.compile(r"cpu-time (\d+\.\d+)")
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it. `failed` are those that no known fault of the data explains, with their verdicts."""
+    """Results of the references. `failed` names failures that no known fault of the data explains, with their verdicts."""
 
     n_references: int
     n_passed: int

@@ -1,4 +1,4 @@
-"""What attacks reach for, planted on the host for the time of a block: real things, so that an escape would be seen."""
+"""Plants baits for attacks on the host while a block runs: real things, so that an escape would be seen."""
 
 import os
 import secrets

@@ -1,8 +1,8 @@
-"""Programs of known verdict, as data: how a file of them is read.
+"""Reads programs of known verdict, which are kept as data.
 
 A line `### family: name` begins one. Lines right below it may say `# tests: STATEMENTS` (`\\n` between them) instead of the usual
 tests, and `# harmless` where running it without isolation does no damage. An `escape` runs in an interpreter of its own, so that
-it is the sandbox that holds it, not the watch on the judged program; it prints `escaped` or `held`, and passes where it escaped.
+the sandbox must hold it, not the watch on the judged program. It prints `escaped` or `held`, and passes where it escaped.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def read_programs(text: str) -> tuple[Program, ...]:
 
 
 def bundled_programs() -> tuple[Program, ...]:
-    """Those of the canary itself: a handful that takes seconds."""
+    """The canary's own programs: a handful that takes seconds."""
     return read_programs(files("sandbox.canary").joinpath("programs.txt").read_text(encoding="utf-8"))
 
 

@@ -12,7 +12,7 @@ from schemas.run import Limits
 from schemas.verdict import Outcome
 
 _AT_ONCE = 8
-"""Threads; how many programs really run at once is for the sandbox's slots to say."""
+"""Threads. The sandbox's slots decide how many programs really run at once."""
 _ATTACKED = Limits(cpu_s=1.0, wall_s=10.0, memory_mb=512)
 _HONEST = Limits(cpu_s=10.0, wall_s=60.0)
 """So wide that a loaded machine fails no gold."""
@@ -27,7 +27,7 @@ class Canary:
     passed: tuple[str, ...]
     """Titles of attacks that passed."""
     failed: tuple[str, ...]
-    """Titles of golds that did not, each with its verdict."""
+    """Titles of golds that did not pass, each with its verdict."""
 
     @property
     def is_alive(self) -> bool:
@@ -39,7 +39,7 @@ def release_canary(sandbox: Sandbox, programs: Sequence[Program] | None = None) 
     """Run the canary's programs, several at once: seconds.
 
     Args:
-        programs: the bundled ones otherwise. In a sandbox that does not isolate, those that could do damage are left out.
+        programs: the bundled ones otherwise. A sandbox that does not isolate gets none that could do damage.
 
     Raises:
         SandboxUnavailable: a program could not be run at all; says nothing about any.

@@ -43,7 +43,7 @@ def mark_arguments(mark: str) -> tuple[str, ...]:
 
 
 def end_marked(mark: str) -> None:
-    """Kill what is left of one sandbox."""
+    """Kill the processes that are left of one sandbox."""
     _kill(lambda found: found.group() == mark)
 
 

@@ -1,4 +1,4 @@
-"""How many CPUs and how much memory programs may use here now: the machine's, or less where control groups say so."""
+"""Tells how many CPUs and how much memory programs may use now: the machine's, or less where control groups bound them."""
 
 import math
 import os
@@ -18,7 +18,7 @@ def usable_cpus() -> int:
 
 
 def available_mb() -> int | None:
-    """Memory that could be taken now without anything being killed, in MiB: the machine's, or a control group's if that is less.
+    """MiB that could be taken now without anything being killed: the machine's, or a control group's if it has less.
 
     Files that could be dropped count as free. None where the system does not tell.
     """

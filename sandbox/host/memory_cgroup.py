@@ -1,6 +1,6 @@
 """A memory cgroup around one session, where this process may make one; resource limits alone bound each process, not their sum.
 
-Names hold the maker's pid and start time, so that what a killed Parley left behind is removed by the next one.
+Names hold the maker's pid and start time, so that the next Parley can remove the leftovers of a killed one.
 """
 
 import functools
@@ -105,7 +105,7 @@ def memory_cgroup(limit_bytes: int) -> Iterator[MemoryCgroup | None]:
 
 
 def what_bounds_memory() -> str:
-    """What keeps a program within its memory on this machine, in one line."""
+    """One line: how this machine keeps a program within its memory."""
     with memory_cgroup(_SMALL) as group:
         if group is not None:
             return f"a memory cgroup (version {group.version}) bounds all processes of a program together"
@@ -183,7 +183,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Try to; a group with processes in it stays."""
+    """Try to remove a group; with processes in it, it stays."""
     try:
         folder.rmdir()
     except FileNotFoundError:

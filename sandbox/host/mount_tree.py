@@ -1,4 +1,4 @@
-"""What a sandboxed program finds on its disk: arguments of bwrap that build it from nothing.
+"""The disk that a sandboxed program sees: arguments of bwrap that build it from nothing.
 
 Read-only: the system's programs and libraries, Python with its packages, a made-up /etc. Writable: three sized tmpfs. Nothing
 else of the host is there.

@@ -1,4 +1,4 @@
-"""A run's programs in shards, and which of them earlier runs have paid for."""
+"""Puts a run's programs into shards, and finds the ones that earlier runs have paid for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,30 +16,30 @@ from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
 
 _LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
 _FEWEST_EPISODES, _ROUNDS = 4, 16
-"""To a shard: some 100 programs at most, so that progress shows and a kill costs little, and not one alone."""
+"""To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
 
 
 def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
-    """Ids of the run's episodes, those of a shard together: the same whenever, and in whatever order, they were finished."""
+    """Ids of the run's episodes, shard by shard. The order in which they were finished changes nothing."""
     rounds = max((plan.benchmark.rounds(plan.spec.setting, plan.options, dialog) for dialog in plan.dataset), default=1)
     return even_shards((w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds)))
 
 
 def execute_shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episode]) -> list[ExecuteShard]:
-    """Shards of all episodes that there are."""
+    """Shards of all existing episodes."""
     by_id = {episode.episode_id: episode for episode in episodes}
     groups = ([by_id[name] for name in group if name in by_id] for group in episode_groups(plan))
     return [shard_of(plan, context, group) for group in groups if group]
 
 
 def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
-    """One shard; its name says what it will decide."""
+    """One shard; its name is a digest of the verdicts that it will decide."""
     items = tuple(item_of(plan, episode) for episode in episodes)
     return ExecuteShard(context, content_id([(i.episode.episode_id, i.episode.attempt, _ids(context, i)) for i in items]), items)
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
-    """An episode with what its programs are made from."""
+    """An episode with the parts of its programs."""
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 
@@ -50,7 +50,7 @@ def _ids(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | N
 def with_known_verdicts(
     context: RunContext, known: Mapping[str, ProgramVerdict], shards: Sequence[ExecuteShard]
 ) -> list[ExecuteShard]:
-    """The shards, each with those known verdicts that it asks for."""
+    """The shards, each with the known verdicts of its programs."""
     if not known:
         return list(shards)
     return [

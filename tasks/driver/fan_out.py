@@ -1,4 +1,4 @@
-"""Many shards over Dask workers; results as they come."""
+"""Spreads many shards over Dask workers; yields results as they come."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +15,9 @@ REPLACED_S = 30.0
 
 
 def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
-    """Addresses of the client's workers, one or more. Where all have died at once it waits for the first that is replaced.
+    """Addresses of the client's workers, one or more. Where all have died at once it waits for the first new one.
 
-    Asks the scheduler: what `scheduler_info` returns is emptied every two seconds by the client's own refresh.
+    Asks the scheduler: the client's own refresh empties `scheduler_info` every two seconds.
 
     Raises:
         ServerUnavailable: there was none for `limit_s`.
@@ -46,14 +46,14 @@ def fan_out(
 
     Args:
         at_once: most shards under way together; None leaves it to the workers' threads.
-        in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if that has died.
+        in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
 
     Returns:
-        Results in the order they came, and the shards whose worker died: what it had journaled is not lost, the rest is owed.
+        Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are owed.
 
     Raises:
         ServerUnavailable: the cluster itself is gone.
-        Exception: what a shard raised. The other shards are cancelled first; what they had finished stays.
+        Exception: a shard's own. The other shards are cancelled first; their finished work stays.
     """
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
@@ -95,7 +95,7 @@ def fan_out(
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:
-    """Items dealt to workers like cards, so that each gets as many; then in shards of `size`, a shard of each worker in turn.
+    """Deal items to workers like cards, so that each gets as many; then cut shards of `size`, one of each worker in turn.
 
     One shard more would keep a worker busy for a dialogue's length after all others have ended.
     """

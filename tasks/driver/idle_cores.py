@@ -1,4 +1,4 @@
-"""Processors that nobody uses."""
+"""Measures processors that nobody uses."""
 
 import os
 import time
@@ -8,7 +8,7 @@ import psutil
 
 
 class IdleCores:
-    """Tells what share of the processors that this process may use did nothing since it was last asked, whoever used the rest."""
+    """Tells the idle share, since it was last asked, of the processors that this process may use."""
 
     def __init__(self) -> None:
         self._at, self._idle_s = time.monotonic(), _idle_s()

@@ -1,8 +1,8 @@
-"""Programs of finished episodes, run while other episodes are still being played.
+"""Runs programs of finished episodes while other episodes are still being played.
 
-Only where processors idle: while dialogues wait for a model they are free for programs; dialogues that keep them busy go first.
-What is decided here is what the stage `execute` would decide, in the same shards under the same names: it finds them done.
-Nothing rests on it: what fails here, or is not reached, that stage does.
+It uses idle processors only: dialogues that wait for a model leave them free, dialogues that keep them busy go first. The stage
+`execute` would reach the same verdicts, in the same shards under the same names, and finds them done. Nothing rests on it: the
+stage decides whatever fails here or is not reached.
 """
 
 import threading
@@ -24,17 +24,17 @@ from tasks.worker.jobs import ConverseResult, RunContext
 
 _LOOK_EVERY_S = 0.5
 _SPARE, _SCARCE = 0.6, 0.2
-"""Idle share of the processors: above the first, one more shard may be under way than before; below the second, one less. Where
-half of them idle (dialogues at 200 ms a turn, two processors), programs would cost the dialogues a tenth of their pace."""
+"""Idle shares of the processors: above the first, one more shard may be under way; below the second, one less. With half of the
+processors idle (dialogues at 200 ms a turn, two processors), programs would cost the dialogues a tenth of their pace."""
 
 
 class RunAhead:
-    """Takes in what was played and has its programs run, from a thread of its own.
+    """Takes in played shards and has their programs run, from a thread of its own.
 
     Args:
-        context: of the try of `converse` that is under way.
-        client: a Dask client. These shards go before those that wait to be played.
-        owed: ids of the episodes that the try plays. Shards with others among them are left to the stage `execute`.
+        context: context of the present try of `converse`.
+        client: a Dask client. Its program shards go before shards that wait to be played.
+        owed: ids of the episodes that the try plays. The stage `execute` decides shards with other episodes among them.
     """
 
     def __init__(self, plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ class RunAhead:
         """Begin no more, and give up those under way."""
         self._end()
         if self._under_way:
-            with suppress(Exception):  # the cluster may be what failed: that is told, and not this
+            with suppress(Exception):  # the cluster may have failed, which is told elsewhere
                 self._client.cancel(self._under_way, force=True)
 
     def _end(self) -> None:
@@ -129,7 +129,7 @@ class RunAhead:
         return True
 
     def _episode(self, episode_id: str) -> Episode:
-        """As its part has it, which is read once for all episodes in it."""
+        """An episode from its part, which is read once for all its episodes."""
         if episode_id not in self._read:
             part = self._plan.lake.folder("episodes", **self._plan.keys) / f"part-{self._part_of[episode_id]}.parquet"
             for episode in self._plan.lake.read_part("episodes", Episode, part):
@@ -143,7 +143,7 @@ class RunAhead:
 
 @contextmanager
 def running_ahead(plan: RunPlan, context: RunContext, client: Any, owed: Iterable[str]) -> Iterator[RunAhead]:
-    """Programs run ahead for the time of the block; at its end those that were begun are done."""
+    """Run programs ahead while the block runs; at its end, programs that were begun are done."""
     ahead = RunAhead(plan, context, client, owed)
     ahead.start()
     try:

@@ -32,8 +32,8 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     """Play a shard's episodes at once and write them as one Parquet part.
 
     Raises:
-        ShardTaken: it was begun before, by a worker that died; Dask gave it to this one, which does not know what was said since.
-            Or it was given to another one meanwhile.
+        ShardTaken: a worker began it and died. Dask gave it to this one, which does not know the messages said since then.
+            Or the shard was given to another worker meanwhile.
         OSError: journal or part could not be written; finished turns stay in the journal.
         Exception: a fault of Parley's own code, with all other episodes of the shard written first.
     """
@@ -178,5 +178,5 @@ def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
 
 
 def _name(shard: ConverseShard, episodes: Iterable[tuple[str, int]]) -> str:
-    """Of mark and part. Two tries never share one: what one of them wrote, the other does not replace."""
+    """Name of mark and part. Two tries never share a name, so that neither replaces the other's part."""
     return content_id([shard.context.invocation, list(episodes)])

@@ -26,7 +26,7 @@ DECIDED = ("outcome", "detail", "reason", "duration_s")
 def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     """Decide every test run of a shard's episodes and write the verdicts as one part.
 
-    A sandbox that fails makes its verdicts infra; the part is then named as unfinished, so that it is owed again.
+    If the sandbox fails, its verdicts are infra. The part is then named as unfinished, so that it is owed again.
 
     Raises:
         ShardTaken: it was given to another worker process meanwhile.
@@ -70,7 +70,7 @@ def verdict_id_of(context: RunContext, run: TestRun) -> str | None:
 
 
 def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
-    """What programs told while the dialogue went on, by verdict id: a timeout too, since what was said next was built on it."""
+    """Reports of programs run within the dialogue, by verdict id; timeouts too, since later messages built on them."""
     return {step.program.verdict_id: step.program for step in episode.steps if step.program is not None}
 
 

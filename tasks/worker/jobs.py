@@ -1,4 +1,4 @@
-"""What the driver sends to a worker and what comes back. All of it pickles; none of it holds a key."""
+"""Jobs that the driver sends to a worker, and their results. All of them pickle; none holds a key."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from tasks.language.chat_model import Completion
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all shards of a run share.
+    """Facts that all shards of a run share.
 
     Attributes:
         home: path of the Parley home, the same for driver and workers.
@@ -47,7 +47,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """One owed episode, with what an earlier attempt already said."""
+    """One owed episode, with the messages of an earlier attempt."""
 
     episode_id: str
     problem: Problem
@@ -68,7 +68,7 @@ class ConverseShard:
 
 @dataclass(frozen=True)
 class ConverseResult:
-    """What one shard did. `part` is the name of its Parquet part."""
+    """One shard's results. `part` is the name of its Parquet part."""
 
     part: str
     n_episodes: int
@@ -79,7 +79,7 @@ class ConverseResult:
     finished: tuple[str, ...] = ()
     """Ids of the episodes that are not owed any more."""
     error: str | None = None
-    """One fault of those that made episodes infra, as an example."""
+    """An example of the faults that made episodes infra."""
     permanent: bool = False
     """There were faults, and asking again in this night cannot help with any of them."""
 
@@ -95,10 +95,10 @@ class ExecuteItem:
 class ExecuteShard:
     context: RunContext
     name: str
-    """Digest of what it will decide: the name of its part."""
+    """Name of its part: a digest of the verdicts that it will decide."""
     items: tuple[ExecuteItem, ...]
     known: tuple[ProgramVerdict, ...] = ()
-    """What some earlier run has paid for."""
+    """Verdicts that an earlier run has paid for."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ExecuteResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a worker process did since its last report."""
+    """A worker process's work since its last report."""
 
     run_id: str
     stage: str

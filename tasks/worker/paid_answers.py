@@ -1,4 +1,4 @@
-"""Answers that are in no message yet, kept before a program is run on them: a kill meanwhile has none of them paid for twice."""
+"""Keeps answers that are in no message yet before a program runs on them, so that a kill meanwhile has none paid for twice."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +12,11 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 class PaidAnswers:
     """An episode's answers that are in no message yet.
 
-    They wait in memory until something that takes its time is begun (a program, another request), and are forgotten with the
-    message that holds them: a dialogue that runs no programs writes none.
+    They wait in memory until a program or another request begins, which takes its time. The message that holds them makes them
+    forgotten: a dialogue that runs no programs writes none.
 
     Args:
-        known: (key, answer) of what an earlier attempt, which was killed, has paid for, in the order of asking.
+        known: (key, answer) of the answers that an earlier, killed attempt has paid for, in the order of asking.
         write: keeps answers by their keys.
     """
 
@@ -28,7 +28,7 @@ class PaidAnswers:
         self._waiting: list[tuple[str, ChatRequest, Completion]] = []
 
     def take(self, label: str, request: ChatRequest) -> Completion | None:
-        """The next answer to that request, if there is one left: who asks the same again wants another."""
+        """The next kept answer to this request, if one is left. Asking the same again takes another one."""
         if not self._known:
             return None
         key = answer_key(label, request)
@@ -40,7 +40,7 @@ class PaidAnswers:
             self._waiting.append((label, request, answer))
 
     def keep(self) -> None:
-        """Write what waits.
+        """Write the waiting answers.
 
         Raises:
             OSError: it could not be written.
@@ -50,13 +50,13 @@ class PaidAnswers:
             self.forget()
 
     def forget(self) -> None:
-        """A message was kept that holds what waits."""
+        """Drop the waiting answers: a kept message holds them now."""
         self._waiting.clear()
 
 
 @dataclass(frozen=True)
 class RememberingModel:
-    """A model that is not asked for what an earlier attempt was answered."""
+    """A model that is not asked again for answers of an earlier attempt."""
 
     model: ChatModel
     paid: PaidAnswers

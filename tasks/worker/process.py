@@ -104,7 +104,7 @@ class Worker:
         return lambda problem_id, turn: benchmark.gold_answer(self._problems[run_id, problem_id], turn)
 
     def stop(self, run_id: str, fault: Exception) -> None:
-        """Nothing that is said can be kept (a full disk): no dialogue of the run asks for anything more in this process."""
+        """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
         self._stopped.setdefault(run_id, fault)
 
     def check_not_stopped(self, run_id: str) -> None:
@@ -117,7 +117,7 @@ class Worker:
         self._problems[context.run_id, problem.problem_id] = problem
 
     def count(self, run_id: str, stage: str, **amounts: int) -> None:
-        """Add to what the next progress report says."""
+        """Add to the next progress report."""
         with self._lock:
             for name, amount in amounts.items():
                 self._counts[run_id, stage, name] += amount
@@ -140,7 +140,7 @@ class Worker:
                 dask_worker.loop.add_callback(dask_worker.log_event, PROGRESS_TOPIC, dict(progress.__dict__))
 
     def take_progress(self) -> list[Progress]:
-        """What happened since the last call."""
+        """The counts since the last call."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         amounts: dict[tuple[str, str], dict[str, int]] = {}
@@ -149,7 +149,7 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Let go of all that a run held open, and end the warm sandboxes that no program uses now."""
+        """Close everything that a run held open, and end the warm sandboxes that no program uses now."""
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:

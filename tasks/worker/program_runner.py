@@ -1,4 +1,4 @@
-"""Programs that a dialogue wants run while it goes on, in a worker process: on threads, beside its event loop."""
+"""Runs programs for a dialogue while it goes on, in a worker process: on threads, beside its event loop."""
 
 import asyncio
 import threading
@@ -18,10 +18,10 @@ from tasks.worker.jobs import RunContext
 
 
 class ReportCache:
-    """Reports of programs that this process has run; the least used go first. No timeouts: they tell of the machine, too.
+    """Reports of programs that this process has run, without timeouts, which depend on the machine, too. The least used go first.
 
     Args:
-        characters: of text in all reports together, about what they take in memory.
+        characters: bound of the text in all reports together, and about their size in memory.
     """
 
     def __init__(self, characters: int = 32_000_000) -> None:
@@ -59,8 +59,8 @@ class RunPrograms:
 
     Args:
         slots: bounds the run's programs in this process, whichever stage wants them.
-        cache: of the process.
-        count: is called with 1 for each program that was run, not for those that were known.
+        cache: the process's reports.
+        count: is called with 1 for each program that was run, not for known ones.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RunPrograms:
         self._under_way: dict[str, asyncio.Future[ProgramVerdict]] = {}
 
     async def find(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> tuple[ProgramVerdict, bool]:
-        """What the tests decide about the code, and whether it was run for this. What is under way or known is not run again.
+        """The tests' report on the code, and whether it was run for this. A program under way or known is not run again.
 
         Raises:
             SandboxUnavailable: the sandbox could not run it.
@@ -99,13 +99,13 @@ class RunPrograms:
         return report
 
     def close(self) -> None:
-        """Begin no more programs; those under way come to their end."""
+        """Begin no more programs; running ones come to their end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass
 class EpisodePrograms:
-    """The `ProgramRunner` of one episode; `n_run` counts what was run for it."""
+    """The `ProgramRunner` of one episode; `n_run` counts the programs run for it."""
 
     of_run: RunPrograms
     before: Callable[[], None] = lambda: None
@@ -121,7 +121,7 @@ class EpisodePrograms:
 
 
 def sandbox_of(spec: RunSpec) -> Sandbox:
-    """The run's sandbox, with what its benchmark's programs import loaded where that can be."""
+    """The run's sandbox. Where it can, it has the imports of the benchmark's programs loaded."""
     return sandboxes.load_with(spec.sandbox, registry.load(spec.benchmark).preload)
 
 

@@ -1,4 +1,4 @@
-"""The default sandbox: bubblewrap, hardened. See README.md for what it holds against and what not.
+"""The sandbox `bubblewrap`: each command in a bubblewrap of its own, hardened. `sandbox/README.md` says what it holds against.
 
 Started by root, bwrap builds real mounts and the program drops to the slot's own uid without any capability; started by an
 ordinary user, bwrap makes a user namespace and forbids further ones inside.
@@ -30,7 +30,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
-"""Written by the program's own user inside: a link that an earlier command left can only lead to what that user may write."""
+"""Unpacks files as the program's own user inside: a link that an earlier command left leads only where this user may write."""
 _KEPT_FOR_SETPRIV = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 
 
@@ -38,10 +38,10 @@ _TEARDOWN_S = 10.0
 
 
 class BubblewrapSandbox:
-    """Each command in namespaces of its own, with no network, no secrets and bounded resources.
+    """Runs each command in namespaces of its own, without network and secrets, with bounded resources.
 
     Args:
-        bwrap_path: the program to use; `bwrap` on PATH otherwise.
+        bwrap_path: the program `bwrap`; the one on PATH otherwise.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
     """
@@ -155,7 +155,7 @@ class _SetUp:
 
     @property
     def blocked_end(self) -> int:
-        """What bwrap's child waits on until it is in the cgroup."""
+        """Pipe on which bwrap's child waits until it is in the cgroup."""
         return self._blocked.fileno()
 
     def on_status(self, data: bytes) -> None:
@@ -184,7 +184,7 @@ class _SetUp:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
 
     def await_end(self) -> None:
-        """Wait until the pid namespace is gone: bwrap itself ends as soon as the program has."""
+        """Wait until the pid namespace is gone: bwrap itself ends as soon as the program does."""
         if self._child is None:
             end_marked(self.mark)  # bwrap ended before it said who its child is: there may be one all the same
         elif not select.select([self._child], [], [], _TEARDOWN_S)[0]:

@@ -1,4 +1,4 @@
-"""The program `bwrap`: where it is, its version, what its refusals mean, and whether our Python runs in it."""
+"""The program `bwrap`: finds it, tells its version, explains its refusals, and tries our Python in it."""
 
 import functools
 import shutil
@@ -10,7 +10,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
-"""All but a user namespace: root builds real mounts."""
+"""All namespaces but a user namespace: root builds real mounts."""
 
 
 def bwrap_path(option: str | None) -> str:
@@ -39,7 +39,7 @@ def bwrap_version(path: str) -> str:
 
 
 def why_no_sandbox(returncode: int, stderr: bytes) -> str:
-    """What to do about a bwrap that ended before the program was reached.
+    """The error for a bwrap that ended before the program was reached, with the remedy.
 
     Args:
         returncode: as `Popen.returncode`; below zero where a signal ended it.

@@ -1,7 +1,7 @@
 """The sandbox called `docker`: containers of a pinned image, for machines without bubblewrap and for other toolchains.
 
 Each session has a container of its own, thrown away at its end; commands are run by a launcher inside it (`launcher.py`).
-See README.md for what it holds against and what not.
+`sandbox/README.md` says what it holds against.
 """
 
 import functools
@@ -36,9 +36,9 @@ class DockerSandbox:
     """Each session in a container of its own: no network, read-only root, no capability, bounded resources, a user of its own.
 
     Args:
-        image: pinned by digest; what PARLEY_DOCKER_IMAGE says otherwise.
-        runtime: for example `runsc`; what PARLEY_DOCKER_RUNTIME says otherwise, the daemon's default without it.
-        base_url: the daemon's address; what DOCKER_HOST or the current docker context says otherwise.
+        image: pinned by digest; PARLEY_DOCKER_IMAGE otherwise.
+        runtime: for example `runsc`; PARLEY_DOCKER_RUNTIME otherwise, or else the daemon's default.
+        base_url: the daemon's address; DOCKER_HOST or the current docker context otherwise.
         cpus: how many CPUs a session's programs may use together.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
@@ -99,7 +99,7 @@ class DockerSandbox:
 
 @functools.cache
 def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tuple[WarmContainers, Image]:
-    """Once a process, daemon and image: what dead Parleys left is removed, the image gets its layer, the pool is made."""
+    """Once per process, daemon and image: remove leftovers of dead Parleys, add the layer to the image, make the pool."""
     api = client(base_url, slots).api
     reap(api)
     ready = prepared(api, image)
@@ -107,7 +107,7 @@ def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tupl
 
 
 class DockerSession:
-    """See `sandbox.interface.Session`. Memory, processes and scratch space are bounded by the container, for all that it runs."""
+    """See `sandbox.interface.Session`. The container bounds memory, processes and scratch space of all its commands together."""
 
     def __init__(
         self, containers: WarmContainers, image: Image, runtime: str | None, cpus: float, limits: Limits, keep_files: bool
@@ -139,7 +139,7 @@ class DockerSession:
             try:
                 reply = container.run(head, blobs, limits.wall_s)
             except Dirty:
-                self._replace("what an earlier command left there cannot be cleared away")
+                self._replace("leftovers of an earlier command cannot be cleared away")
                 continue
             except BaseException:
                 self._drop()

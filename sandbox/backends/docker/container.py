@@ -1,7 +1,7 @@
 """One container: made with every restriction, its launcher started, commands given to it over the attached stream.
 
-The stream is the launcher's own stdin and stdout, framed by the daemon. Commands never hold either of them, so that nothing a
-program writes can be taken for an answer.
+The stream is the launcher's own stdin and stdout, framed by the daemon. Commands never hold either of them, so no text of a
+program can pass for an answer.
 """
 
 import socket
@@ -20,9 +20,9 @@ from sandbox.host.rlimits import MIB
 from schemas.errors import SandboxUnavailable
 
 SET_UP_S = 60.0
-"""From the start of a container, or of a command, to the launcher's word that it has."""
+"""Time from the start of a container, or of a command, to the launcher's word that it has started."""
 GRACE_S = 10.0
-"""Beyond a command's wall limit, for the launcher to end and report it."""
+"""Time beyond a command's wall limit in which the launcher ends and reports it."""
 _LAUNCH = f"import sys; sys.path.insert(0, {PLACE!r}); from sandbox.backends.docker.launcher import main; main()"
 _LAUNCHER_MB = 32
 _MOST_FILES = 65536
@@ -33,7 +33,7 @@ _SIGKILL = 137
 
 @dataclass(frozen=True)
 class Shape:
-    """What a container is made for: containers of one shape are alike."""
+    """Limits that a container is made for. Containers of one shape are alike."""
 
     image: Image
     runtime: str | None
@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass
 class Reply:
-    """What is known of a command; `head` is None where the command, or its tree, did away with the launcher."""
+    """The launcher's answer about a command; `head` is None where the command, or its tree, did away with the launcher."""
 
     head: dict[str, Any] | None = None
     stdout: bytes = b""
@@ -62,7 +62,7 @@ class Gone(Exception):
 
 
 class Dirty(Exception):
-    """The launcher could not clear away what an earlier command left; this command was not run."""
+    """The launcher could not clear away leftovers of an earlier command; this command was not run."""
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Container:
         reply.stderr = f"the launcher of this command was ended{self.stream.said()}\n".encode()
 
     def remove(self) -> None:
-        """End it and remove all of it. What the daemon fails to remove is left to the next reaping."""
+        """End it and remove all of it. The next reaping removes whatever the daemon fails to remove now."""
         self.stream.close()
         remove(self.api, self.id)
 
@@ -234,7 +234,7 @@ class _Stream:
         return receive(lambda size: self._exactly(size, deadline), _LONGEST_ANSWER)
 
     def said(self) -> str:
-        """What the launcher wrote to its stderr, for a message; empty where it was silent."""
+        """The launcher's stderr, for a message; empty where it was silent."""
         lines = bytes(self._err).decode(errors="replace").strip().splitlines()
         return f": {lines[-1][:300]}" if lines else ""
 
@@ -252,7 +252,7 @@ class _Stream:
         return taken
 
     def _read(self, deadline: float) -> None:
-        """Take in what has come, the daemon's frames taken apart: kind (1 byte), 3 zeros, length (4 bytes), content."""
+        """Take in bytes that have come, and take the daemon's frames apart: kind (1 byte), 3 zeros, length (4 bytes), content."""
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("no answer in time")

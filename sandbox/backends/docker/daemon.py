@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 TIMEOUT_S = 60.0
-"""For one answer of the daemon."""
+"""Limit of one answer of the daemon."""
 _SPARE_CONNECTIONS = 8
 
 
 @contextmanager
 def daemon_faults(doing: str) -> Iterator[None]:
-    """Turn what the docker SDK raises into SandboxUnavailable.
+    """Turn errors of the docker SDK into SandboxUnavailable.
 
     Args:
-        doing: what is being done, for the message: "docker could not <doing>: ...".
+        doing: a verb for the message "docker could not <doing>: ...".
     """
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -33,7 +33,7 @@ def daemon_faults(doing: str) -> Iterator[None]:
 
 
 def client(base_url: str | None, concurrency: int) -> "DockerClient":
-    """A client of that daemon, shared by all threads of this process.
+    """A client of the daemon, shared by all threads of this process.
 
     Args:
         base_url: None for the one that DOCKER_HOST or the `docker` command's own context names.
@@ -69,7 +69,7 @@ def daemon_version(base_url: str | None = None) -> str:
 
 
 def _context() -> dict[str, Any]:
-    """What `docker context` says is current: Docker Desktop's socket is not where the SDK looks by itself."""
+    """Address of the current `docker context`: the SDK by itself does not look at Docker Desktop's socket."""
     from docker.context import ContextAPI
 
     context = ContextAPI.get_context(os.environ.get("DOCKER_CONTEXT"))

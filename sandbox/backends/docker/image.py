@@ -73,7 +73,7 @@ def prepared(api: Any, name: str) -> Image:
 
     Args:
         api: the SDK's `APIClient`.
-        name: what `pinned` has let through.
+        name: a name that `pinned` has returned.
 
     Raises:
         SandboxUnavailable: the daemon does not have the image, or cannot add the layer.

@@ -1,7 +1,7 @@
 """The first process of a container: runs commands for Parley, one after another, and ends with its connection.
 
-Trusted, standard library only (Python 3.9 or newer). A command gets pipes of its own for output and report; what it wrote comes
-back in one message on the launcher's standard output, which no command has ever held. The command's user is the launcher's, yet
+Trusted, standard library only (Python 3.9 or newer). A command gets pipes of its own for output and report. Its output comes back
+in one message on the launcher's standard output, which no command has ever held. The command's user is the launcher's, yet
 cannot reach it: the kernel lets no process of a pid namespace end its first one, a process that is not dumpable shows neither
 memory nor descriptors, and the container's system-call filter denies ptrace and limits set on others.
 """
@@ -89,7 +89,7 @@ def _serve(head: dict[str, Any], blobs: list[bytes], requests: int, replies: int
 
 
 class _Report:
-    """Handed on as it comes: what was reported lasts when the container does not."""
+    """Hands the report on as it comes, so that it outlasts the container."""
 
     def __init__(self, replies: int) -> None:
         self._replies, self._room = replies, LONGEST_REPORT
@@ -153,7 +153,7 @@ def _as_file(content: bytes) -> int:
 def _follow(
     child: int, streams: dict[int, Callable[[bytes], None]], deadline: float, requests: int, wake: int
 ) -> tuple[tuple[int, resource.struct_rusage] | None, bool]:
-    """Until the command has ended (how it did) or its time on the clock is over (None, True)."""
+    """Wait until the command has ended (returns how) or its time on the clock is over (returns None, True)."""
     poll = select.poll()
     for descriptor in (*streams, requests, wake):
         poll.register(descriptor, select.POLLIN)
@@ -180,7 +180,7 @@ def _take(descriptor: int, add: Callable[[bytes], None]) -> bool:
 
 
 def _reaped(child: int) -> tuple[int, resource.struct_rusage] | None:
-    """Collect whatever has ended; the command's own ending if it is among that."""
+    """Collect ended processes; returns the command's own ending if it is among them."""
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)

@@ -1,8 +1,8 @@
-"""Whose a container is, by its label, and the removal of those whose owner has died.
+"""Tells by its label whose a container is, and removes containers whose owner has died.
 
-A container ends by itself when its owner's connection does; what is left of it on the daemon is a record and a layer. The label
-names the owner's boot, pid namespace, pid and start time. An owner of another boot or namespace cannot be seen from here (several
-machines may share a daemon), so that only what has long ended is taken from it.
+A container ends by itself when its owner's connection does. A record and a layer of it stay on the daemon. The label names the
+owner's boot, pid namespace, pid and start time. An owner of another boot or namespace cannot be seen from here (several machines
+may share a daemon), so only its long ended containers are removed.
 """
 
 import functools
@@ -27,7 +27,7 @@ def owner_label() -> str:
 
 
 def reap(api: Any) -> int:
-    """Remove containers that nobody will use again; how many.
+    """Remove containers that nobody will use again; returns how many.
 
     Args:
         api: the SDK's `APIClient`.

@@ -1,4 +1,4 @@
-"""Containers that have been started before they are asked for. Each is given to one session and thrown away after it."""
+"""Starts containers before they are asked for. Each is given to one session and thrown away after it."""
 
 import atexit
 import threading
@@ -16,7 +16,7 @@ _FAREWELL_S = 20.0
 class WarmContainers:
     """Keeps some containers of the shape that was last asked for. Safe from several threads.
 
-    The first request of a shape is no reason to keep any: a single program is all that many commands run.
+    The first request of a shape keeps none ready: many commands run a single program.
 
     Args:
         start: makes a container and waits until it is ready.

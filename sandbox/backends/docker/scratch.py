@@ -13,7 +13,7 @@ _SYSTEM_V = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
 def cleared(*, keep_files: bool) -> bool:
-    """Remove what earlier commands left. False where something remains: the container must then be replaced.
+    """Remove leftovers of earlier commands. False where something remains: the container must then be replaced.
 
     Args:
         keep_files: the working directory, queues and shared memory stay.

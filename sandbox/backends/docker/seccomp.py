@@ -1,7 +1,7 @@
-"""The system-call filter of containers, as Docker takes it: what bubblewrap's filter denies, and what Docker's own denies.
+"""The system-call filter of containers, in Docker's form: denies the calls that bubblewrap's filter and Docker's own deny.
 
-Given by name, so that it fits the daemon's architecture, whatever Parley's own is. A profile replaces Docker's own, so what that
-is known to refuse is named here, too. A deny list: an unknown call that a program needs must not fail it.
+It names calls, not numbers, so that it fits the daemon's architecture, whatever Parley's own is. A profile replaces Docker's own,
+so the known refusals of Docker's are named here, too. It is a deny list: an unknown call that a program needs must not fail it.
 """
 
 import errno
@@ -23,7 +23,7 @@ _NETLINK, _PACKET, _ALG, _VSOCK = 16, 17, 38, 40
 
 @functools.cache
 def profile() -> str:
-    """JSON of the profile: EPERM for what is denied, ENOSYS for clone3 (so that libc falls back to clone)."""
+    """JSON of the profile: EPERM for denied calls, ENOSYS for clone3 (so that libc falls back to clone)."""
     rules = [
         _denied((*DENIED_CALLS, *_DENIED_BY_DOCKER)),
         _denied(("clone3",), error=errno.ENOSYS),

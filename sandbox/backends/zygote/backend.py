@@ -1,6 +1,6 @@
-"""The sandbox of warm zygotes: bubblewrap's isolation, without starting a Python and importing libraries in each run.
+"""The default sandbox, of warm zygotes: bubblewrap's isolation, without starting a Python and importing libraries in each run.
 
-A zygote is one bubblewrap with a warm Python in it. Each run is a fork of that, in mount, pid and IPC namespaces of its own, with
+A zygote is one bubblewrap with a warm Python in it. Each run is a fork of it, in mount, pid and IPC namespaces of its own, with
 fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without privileges and under the same system-call filter. Runs
 of one slot share, one after another, a network namespace that has no way out. README.md says what else the two do not share.
 """
@@ -38,7 +38,7 @@ class ZygoteSandbox:
     A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself; any other one is executed.
 
     Args:
-        preload: modules that runs find loaded, such as `numpy`; what is not installed is skipped.
+        preload: modules that runs find loaded, such as `numpy`; missing ones are skipped.
         bwrap_path: the program to use; `bwrap` on PATH otherwise.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
@@ -167,7 +167,7 @@ class _Run:
         return completed(ending, self._limits, cpu_s=ended.cpu_s, out_of_memory=out_of_memory)
 
     def _descriptors(self, request: bytes, stdin: bytes) -> tuple[int, ...]:
-        """In the zygote's order. What they hold is read by the run's own process only."""
+        """Descriptors in the zygote's order. Only the run's own process reads their content."""
         if stdin:
             given = memory_file("parley-stdin", stdin, self._stack)
         else:

@@ -13,13 +13,13 @@ from schemas.errors import SandboxUnavailable
 
 @dataclass(frozen=True)
 class Kind:
-    """What two zygotes must share to be interchangeable."""
+    """Properties that two interchangeable zygotes share."""
 
     bwrap: str
     uid: int
     preload: tuple[str, ...]
     python: tuple[str, ...]
-    """Interpreter and the folders that are shown."""
+    """Interpreter and shown folders."""
     home: str
     """Parley's own data, which is masked."""
 
@@ -57,7 +57,7 @@ class Lease:
         self._pinned = True
 
     def attempt(self, use: Callable[[Zygote], int]) -> tuple[Zygote, int]:
-        """`use` with a usable zygote, and with a fresh one where that had died since its last run; which one, and its answer.
+        """Call `use` with a usable zygote, or with a fresh one where it had died since its last run; returns it and its answer.
 
         Raises:
             SandboxUnavailable: none answers.

@@ -1,6 +1,6 @@
 """One zygote as its driver sees it: a bubblewrap with a warm Python in it (`harness/zygote.py`), and the socket between.
 
-It outlives sessions; each of its runs is isolated by itself. It is thrown away when anything about it is not as it was.
+It outlives sessions; each of its runs is isolated by itself. It is thrown away as soon as anything about it has changed.
 """
 
 import marshal
@@ -25,16 +25,16 @@ from schemas.run import Limits
 
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
-"""What a program finds in PARLEY_REPORT_FD; `harness/zygote.py` puts it there."""
+"""Value of PARLEY_REPORT_FD in a program; `harness/zygote.py` opens it there."""
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _TO_MAP_A_USER = "CAP_SETFCAP"
-"""What the kernel asks of whoever maps its root into a user namespace of its own."""
+"""The capability that the kernel asks of whoever maps its root into a user namespace of its own."""
 ALWAYS_LOADED = (
     *("abc", "ast", "bisect", "collections", "copy", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq"),
     *("inspect", "io", "itertools", "json", "linecache", "math", "operator", "random", "re", "site", "statistics", "string"),
     *("time", "traceback", "typing"),
 )
-"""Of the standard library: what tests of functions import, and what tells how they failed."""
+"""Modules of the standard library: imports of function tests, and of the reports of their failures."""
 _LONGEST_ANSWER = 1 << 16
 _START_S, _ANSWER_S, _END_S = 120.0, 30.0, 10.0
 _MOST_RUNS = 2000
@@ -49,7 +49,7 @@ class ZygoteGone(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run's first process ended, and what the zygote then saw of itself."""
+    """How a run's first process ended, and how the zygote then found itself."""
 
     returncode: int
     """As `Popen.returncode`."""
@@ -65,7 +65,7 @@ class Zygote:
 
     Args:
         uid: whom runs become; as root on the host, else inside their user namespace.
-        preload: modules to import; what is not there is skipped.
+        preload: modules to import; missing ones are skipped.
 
     Raises:
         SandboxUnavailable: it does not get up; says why.
@@ -103,7 +103,7 @@ class Zygote:
         return received[0]
 
     def finish_run(self) -> Ended:
-        """To be called when the pidfd says that the run has ended. Raises ZygoteGone."""
+        """Collect the run's ending, once the pidfd says that it has ended. Raises ZygoteGone."""
         ended = Ended(*self._hear(_END_S)[0])
         self._resident = ended.resident
         self._clean = ended.others == 0 and not (self._group and self._group.reached_its_limit())
@@ -146,7 +146,7 @@ class Zygote:
         return self._group is not None and self._group.ran_out(killed_before)
 
     def close(self) -> None:
-        """End it, and with it what may still run in it. May be called twice."""
+        """End it, with every process in it. May be called twice."""
         self._stack.close()
 
     def disown(self) -> None:
@@ -192,7 +192,7 @@ class Zygote:
         return marshal.loads(message), received
 
     def _last_words(self, error: ZygoteGone) -> str:
-        """Why it did not get up: what it or bubblewrap wrote before it ended."""
+        """Why it did not get up: the last words of it or of bubblewrap."""
         try:
             _, stderr = self._process.communicate(timeout=_END_S)
         except subprocess.TimeoutExpired:
