@@ -35,7 +35,7 @@ def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home:
         SourceUnreadable: nothing at all could be staged; the message and the table `quarantine` name the faults.
     """
     found = registry.load(benchmark)
-    version = dataset_version or found.default_dataset_version
-    staged = found.stage(data, version)
+    version = dataset_version or found.data.default_version
+    staged = found.data.stage(data, version)
     digest = write_staged(staged, found.name, version, Lake(find_home(home).lake))
     return require_rows(staged, str(data), found.name, version), version, digest

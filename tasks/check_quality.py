@@ -9,16 +9,16 @@ import pyarrow as pa
 from prefect import task
 from pydantic import BaseModel
 
-from schemas.dialog import Role
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.rows import to_arrow
 from schemas.run import QualityCheck, RunEpisode
+from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
 from warehouse import seal
-from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, dialog_rounds, index_path, problem_digests
+from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, index_path, problem_digests
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class QualityGate:
     def episodes(self, episodes: pa.Table) -> None:
         """Check the run's episodes, given as rows of the table."""
         plan = self._plan
-        rounds = dialog_rounds(to_arrow("dialogs", plan.dataset)) if plan.benchmark.fixed_rounds else None
+        rounds = {dialog.row_digest: plan.due(dialog).rounds for dialog in plan.dataset} if plan.has_exact_rounds else None
         self._seal("episodes", "run_episodes")
         contained = plan.lake.read("run_episodes", RunEpisode, **plan.keys)
         self._check(
@@ -88,17 +88,16 @@ class QualityGate:
 
     def scores(self, episodes: Sequence[Episode]) -> None:
         """Check the scores as they lie in the lake, from where they are published."""
-        plan, benchmark = self._plan, self._plan.benchmark
+        plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
         self._check(
             "scores",
             plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
-            episode_rounds=self._scored_rounds(episodes),
+            episode_rounds={name: one.rounds for name, one in due.items()},
             episode_facts=self._facts,
-            metric_ranges={name: benchmark.metric_ranges.get(name, (0.0, 1.0)) for name in benchmark.metrics},
-            per_round_metrics=benchmark.per_round_metrics,
-            due_scores=self._due_scores(episodes),
-            implications=tuple(Implication(*implied) for implied in benchmark.implications),
+            metric_ranges={name: benchmark.scores.ranges.get(name, (0.0, 1.0)) for name in benchmark.scores.metrics},
+            due_scores={name: one.scores for name, one in due.items()},
+            implications=tuple(Implication(*implied) for implied in benchmark.scores.implications),
         )
 
     @cached_property
@@ -119,27 +118,15 @@ class QualityGate:
         }
 
     def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
-        dialogs = self._plan.dialogs
+        due = self._due(episodes)
         return {
-            e.episode_id: sum(turn.role is Role.USER for turn in dialogs[e.row_digest].turns)
-            if self._plan.benchmark.fixed_rounds
-            else max((step.turn for step in e.steps), default=0)
+            e.episode_id: due[e.episode_id].rounds if due[e.episode_id].is_exact else max((s.turn for s in e.steps), default=0)
             for e in episodes
         }
 
-    def _scored_rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
-        """Rounds that are scored, played or not: an episode that ended early has values for the rounds it left out."""
+    def _due(self, episodes: Sequence[Episode]) -> dict[str, Due]:
         plan = self._plan
-        rounds = {key: plan.benchmark.rounds(plan.spec.setting, plan.options, dialog) for key, dialog in plan.dialogs.items()}
-        return {episode.episode_id: rounds[episode.row_digest] for episode in episodes}
-
-    def _due_scores(self, episodes: Sequence[Episode]) -> dict[str, frozenset[tuple[int, str]]] | None:
-        """Scores due of each episode, as the benchmark says; None where rounds decide."""
-        plan, due = self._plan, self._plan.benchmark.due_scores
-        if due is None:
-            return None
-        setting, options = plan.spec.setting, plan.options
-        return {e.episode_id: frozenset(due(setting, options, plan.dialogs[e.row_digest])) for e in episodes}
+        return {episode.episode_id: plan.due(plan.dialogs[episode.row_digest]) for episode in episodes}
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)

@@ -18,7 +18,7 @@ from tasks.planning.plan import RunPlan
 @task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(plan: RunPlan, episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], title: str) -> tuple[Score, ...]:
     """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
-    scores = tuple(row for request in score_requests(plan, episodes, verdicts) for row in plan.benchmark.score(request))
+    scores = tuple(row for request in score_requests(plan, episodes, verdicts) for row in plan.benchmark.scores.score(request))
     name = content_id(scores)
     plan.lake.write_part("scores", scores, name, **plan.keys)
     plan.lake.keep_only("scores", (name,), **plan.keys)

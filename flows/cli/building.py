@@ -11,7 +11,8 @@ from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.run import RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Benchmark, Build, FinishedRun
+from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.results import Build, FinishedRun
 from tasks.planning.plan import find_run
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
@@ -21,7 +22,7 @@ from tasks.storage.parquet_store import Lake
 def builds() -> dict[str, tuple[Benchmark, Build]]:
     """Every benchmark's builds, by the name to type."""
     benchmarks = [registry.load(name) for name in registry.names()]
-    return {f"{b.name}-{name}": (b, build) for b in benchmarks for name, build in b.builds.items()}
+    return {f"{b.name}-{name}": (b, build) for b in benchmarks for name, build in b.results.builds.items()}
 
 
 def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool) -> tuple[str, ...]:

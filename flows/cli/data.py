@@ -55,12 +55,12 @@ def import_recording(
     from tasks.benchmarks import registry
     from tasks.language.recorded_model import write_recording
 
-    found = registry.load(benchmark)
-    if found.import_recording is None:
+    published = registry.load(benchmark).recordings
+    if published is None:
         raise UsageError(f"benchmark {benchmark!r} has no published runs that could be imported")
-    n_lines = write_recording(out, found.import_recording(folder, model))
+    n_lines = write_recording(out, published.answers(folder, model))
     print(f"{out}: {n_lines} answers of {model}")
-    beside = found.recorded_data(folder) if found.recorded_data else None
+    beside = published.raw_data(folder)
     if beside is not None:
         data, dataset_version = beside
         stage(benchmark, data, dataset_version)

@@ -74,7 +74,7 @@ def _calibration(home: Home) -> str:
 def _benchmarks() -> str:
     from tasks.benchmarks import registry as benchmarks
 
-    return ", ".join(f"{name} {benchmarks.load(name).version}" for name in benchmarks.names())
+    return ", ".join(f"{name} {benchmarks.load(name).about.version}" for name in benchmarks.names())
 
 
 def _home(home: Home) -> str:

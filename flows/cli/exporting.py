@@ -10,7 +10,7 @@ from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import RunEpisode
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Export
+from tasks.benchmarks.results import Export
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.plan import find_run
 from tasks.storage.home import Home
@@ -54,11 +54,11 @@ def find_export(what: str) -> Export:
     """
     for benchmark in registry.names():
         if what.startswith(f"{benchmark}-"):
-            exports = registry.load(benchmark).exports
+            exports = registry.load(benchmark).results.exports
             if (name := what.removeprefix(f"{benchmark}-")) in exports:
                 return exports[name]
     raise UnknownName(
-        "export", what, (RECORDING, *(f"{b}-{name}" for b in registry.names() for name in registry.load(b).exports))
+        "export", what, (RECORDING, *(f"{b}-{name}" for b in registry.names() for name in registry.load(b).results.exports))
     )
 
 

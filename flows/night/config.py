@@ -102,10 +102,10 @@ def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:
         ConfigError: it offers no demo.
     """
     benchmark = registry.load(name or registry.FIRST)
-    if benchmark.demo is None:
+    if benchmark.data.demo is None:
         raise ConfigError(
             f"benchmark {benchmark.name!r} offers no demo. Try its sample: parley run"
             f" '{benchmark.name}.{next(iter(benchmark.settings))}' --dataset-version sample --model control:gold"
         )
-    with as_file(benchmark.demo) as config:
+    with as_file(benchmark.data.demo) as config:
         return read_config(config).requests(config.parent)

@@ -77,7 +77,7 @@ def estimate(plan: RunPlan) -> Estimate:
         simulator_calls=simulator.calls,
         simulator_input_tokens=simulator.input_tokens,
         simulator_output_tokens=simulator.output_tokens,
-        at_most=not plan.benchmark.fixed_rounds,
+        at_most=not plan.has_exact_rounds,
         usd=sum(known) if len(known) == len(costs) else None,
         keys_not_set=_keys_not_set(plan) if owed else (),
     )
@@ -100,7 +100,7 @@ def _usd(asked: ModelRequest, calls: Calls) -> float | None:
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
-    return plan.benchmark.rounds(plan.spec.setting, plan.options, episode.dialog)
+    return plan.due(episode.dialog).rounds
 
 
 def _said(begun: Unfinished | None, role: Role) -> int:

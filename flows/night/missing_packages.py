@@ -22,7 +22,7 @@ def require_packages(benchmark: Benchmark, problems: Iterable[Problem]) -> None:
     """
     needs = [frozenset(problem.packages) for problem in problems]
     asked = Counter(package for packages in needs for package in packages)
-    missing = {package: n for package, n in sorted(asked.items()) if not _is_installed(package, benchmark.modules)}
+    missing = {package: n for package, n in sorted(asked.items()) if not _is_installed(package, benchmark.programs.modules)}
     if not missing:
         return
     n_tasks = sum(not packages.isdisjoint(missing) for packages in needs)

@@ -29,7 +29,8 @@ def _benchmarks(_home: Home) -> Rows:
         benchmark = registry.load(name)
         for setting in benchmark.settings.values():
             options = " ".join(f"{o.name}={'|'.join(o.values)}" for o in setting.options)
-            rows.append((f"{name}.{setting.name}", benchmark.title, ", ".join(benchmark.dataset_versions), options, setting.help))
+            versions = ", ".join(benchmark.data.versions)
+            rows.append((f"{name}.{setting.name}", benchmark.about.title, versions, options, setting.help))
     return ("setting", "benchmark", "dataset_versions", "options", "about"), rows
 
 
@@ -39,7 +40,7 @@ def _metrics(_home: Home) -> Rows:
 
     rows = []
     for name in registry.names():
-        for metric in registry.load(name).metrics:
+        for metric in registry.load(name).scores.metrics:
             found = metrics.load(metric)
             rows.append((metric, found.version, name, found.summary))
     return ("metric", "version", "benchmark", "about"), rows

@@ -29,7 +29,7 @@ def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _metric_order(benchmark: str) -> tuple[str, ...]:
-    return registry.load(benchmark).metrics
+    return registry.load(benchmark).scores.metrics
 
 
 def _row(values: dict[str, Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ def has_many_settings(records: Sequence[Record]) -> bool:
 
 def settings_table(records: Sequence[Record]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Columns and rows, runs in the order in which they come; a cell is mean, 95% interval and n, and what is unscored."""
-    metrics = registry.load(records[0]["benchmark"]).metrics[:_N_METRICS]
+    metrics = registry.load(records[0]["benchmark"]).scores.metrics[:_N_METRICS]
     runs: dict[str, dict[str, Record]] = {}
     for record in records:
         runs.setdefault(record["run_id"], {})[record["metric"]] = record

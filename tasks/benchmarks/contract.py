@@ -1,10 +1,14 @@
-"""The contract of a benchmark: a folder that offers one `Benchmark`. The engine and the pipeline know nothing else of it."""
+"""A benchmark is a folder that offers one `Benchmark`. The engine and the pipeline know nothing else of it.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Each part answers one question. `about`: what is it called? `data`: what is asked? `settings`: in which ways? `play`: who speaks?
+`programs`: which tests run? `scores`: what is measured? `results`: which tables? `recordings`: what did others publish?
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.episode import Episode
@@ -13,11 +17,26 @@ from schemas.problem import Problem, QuarantinedRow, SuiteKind
 from schemas.run import Limits, RunSpec
 from schemas.score import Score
 from schemas.verdict import TestVerdict
+from tasks.benchmarks.results import Recordings, Results
+from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.programs import ProgramRunner
+from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 from tasks.language.chat_model import ChatModel, Sampling
-from tasks.language.recorded_model import RecordedAnswer
-from warehouse.connect import Rows
+
+Options = Mapping[str, str]
+"""Every option of the setting with its value."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What the benchmark is called."""
+
+    name: str
+    version: str
+    """Part of every id: raise it when staging, cast or prompts of a setting change. A new setting, level or row is no change."""
+    title: str
+    paper: str
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Setting:
+    """One way to play the benchmark."""
+
     name: str
     help: str
     options: tuple[Option, ...] = ()
@@ -61,18 +82,76 @@ class Staged:
     n_input: int
 
 
+class Stage(Protocol):
+    """Turns raw files into rows."""
+
+    def __call__(self, source: Path, dataset_version: str) -> Staged:
+        """Read a file or folder. Raises SourceUnreadable where nothing at all can be read."""
+        ...
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is asked, and where it lies."""
+
+    stage: Stage
+    sample: Traversable
+    """The bundled records, in the native format."""
+    versions: tuple[str, ...] = ("sample",)
+    """`sample` is always among them."""
+    default_version: str = "sample"
+    plays: Callable[[str, Dialog], bool] = lambda setting, dialog: True
+    """(setting, dialog) -> whether the setting has this dialog. A run stages, counts and digests no other."""
+    demo: Traversable | None = None
+    """A small night on the sample, for `parley demo <benchmark>`."""
+
+
 @dataclass(frozen=True)
 class CastRequest:
     """Everything that a cast may be made from. A seat knows the arguments of its constructor and nothing else."""
 
     setting: str
-    options: Mapping[str, str]
+    options: Options
+    """Those that affect episodes."""
     problem: Problem
     dialog: Dialog
     subject: ChatModel
     simulator: ChatModel | None
     sampling: Sampling
     programs: ProgramRunner
+
+
+class MakeCast(Protocol):
+    """Seats who speaks."""
+
+    def __call__(self, request: CastRequest) -> Cast: ...
+
+
+class GoldAnswer(Protocol):
+    """Says what `control:gold` answers in a round (1-based)."""
+
+    def __call__(self, problem: Problem, turn: int) -> str: ...
+
+
+def scripted_chat(request: CastRequest) -> Cast:
+    """The dialog's own messages of the user, and a chat model that sees the whole dialogue."""
+    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
+    subject = ChatSubject(request.subject, request.sampling, HistoryPolicy.ON_POLICY)
+    # One more than there are texts, so that the user ends the dialogue and not the limit.
+    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+
+
+def fenced_reference(problem: Problem, turn: int) -> str:
+    """The dataset's reference code in a Python block; the same in each round."""
+    return f"```python\n{problem.reference_code}\n```"
+
+
+@dataclass(frozen=True)
+class Play:
+    """Who speaks."""
+
+    cast: MakeCast = scripted_chat
+    gold_answer: GoldAnswer = fenced_reference
 
 
 @dataclass(frozen=True)
@@ -88,6 +167,28 @@ class TestRun:
     kind: SuiteKind = "statements"
 
 
+class TestRuns(Protocol):
+    """Names the programs of an episode. Pure."""
+
+    __test__ = False  # not a pytest class
+
+    def __call__(self, problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]: ...
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Which tests run, and what they need."""
+
+    test_runs: TestRuns
+    limits: Limits = field(default_factory=Limits)
+    packages: tuple[str, ...] = ()
+    """Distributions that test programs import: the sandbox must offer them."""
+    preload: tuple[str, ...] = ()
+    """Modules that take long to import and that many programs import. A sandbox with a warm Python keeps them loaded."""
+    modules: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
+
+
 @dataclass(frozen=True)
 class Played:
     """One episode of the run with its dialog, and the verdicts on its answers."""
@@ -99,112 +200,73 @@ class Played:
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """One sample of one problem, with all of the run's episodes of it. `options` are the run's, defaults filled in."""
+    """One sample of one problem, with all of the run's episodes of it."""
 
     problem: Problem
     sample: int
     run_id: str
     setting: str
-    options: Mapping[str, str]
+    options: Options
     played: tuple[Played, ...]
     """In the order of the dataset's dialogs."""
 
 
-@dataclass(frozen=True)
-class Export:
-    """A table of results for other tools, made from the published warehouse."""
+class MakeScores(Protocol):
+    """Measures one sample of one problem; called where it has episodes. Pure."""
 
-    help: str
-    rows: Callable[[Path, Sequence[str]], Rows]
-    """(home, ids of runs, or none for the default choice) -> columns and rows."""
+    def __call__(self, request: ScoreRequest) -> Sequence[Score]: ...
 
 
 @dataclass(frozen=True)
-class FinishedRun:
-    """A finished run, as `parley build` reads it."""
+class Due:
+    """What an episode of a dialog must have in the end."""
 
-    run_id: str
-    spec: RunSpec
-    finished_at: str
-    """UTC, ISO 8601."""
-    episodes: Callable[[], Sequence[Episode]]
-    """Reads its episodes in no particular order, episodes included that ended by a fault and were never played again."""
+    rounds: int
+    """The most rounds it is scored over."""
+    scores: frozenset[tuple[int, str]]
+    """(turn, metric) of every score, also of rounds that a fault left out; turns may lie beyond its rounds."""
+    is_exact: bool = True
+    """A finished episode has just so many rounds, no fewer."""
+
+
+class FindDue(Protocol):
+    """Tells what is due of a dialog's episodes."""
+
+    def __call__(self, setting: str, options: Options, dialog: Dialog) -> Due: ...
 
 
 @dataclass(frozen=True)
-class Build:
-    """A folder of files made from finished runs, for others' tools and for other settings."""
+class Scores:
+    """What is measured."""
 
-    help: str
-    settings: tuple[str, ...]
-    """Settings whose runs it can be made from, at most one run of each."""
-    write: Callable[[Sequence[FinishedRun], Path], Sequence[str]]
-    """(runs, an empty folder) -> lines about the files written there. Raises UsageError: runs that do not go together."""
-    owns: Callable[[str], bool]
-    """Whether a file of that name may be its own. No other file is ever replaced."""
-
-
-def scripted_rounds(setting: str, options: Mapping[str, str], dialog: Dialog) -> int:
-    """As many rounds as the dialog has messages of the user."""
-    return sum(turn.role is Role.USER for turn in dialog.turns)
+    metrics: tuple[str, ...]
+    """In the order of the result table; the first is the headline, and the first three stand in tables of many settings."""
+    score: MakeScores
+    due: FindDue | None = None
+    """None: as many rounds as the dialog has messages of the user, and the headline metric in each."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """Lowest and highest value of the metrics that are not shares in [0, 1]."""
+    implications: tuple[tuple[str, float, str, float], ...] = ()
+    """(metric, value, implied metric, implied value), on the same turn: the quality checks hold scores to them."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    name: str
-    version: str
-    """Part of every id: raise it when staging, cast or prompts change."""
-    title: str
-    paper: str
-    dataset_versions: tuple[str, ...]
-    """`sample` is always among them: the bundled records."""
-    default_dataset_version: str
+    """A benchmark, as the pipeline sees it."""
+
+    about: About
+    data: Data
     settings: Mapping[str, Setting]
-    metrics: tuple[str, ...]
-    """In the order of the result table; the first is the headline, and the first three stand in tables of many settings."""
-    limits: Limits
-    packages: tuple[str, ...]
-    """Distributions that test programs import: the sandbox must offer them."""
-    stage: Callable[[Path, str], Staged]
-    """(file or folder, dataset version) -> rows. Raises SourceUnreadable where nothing at all can be read."""
-    sample: Traversable
-    cast: Callable[[CastRequest], Cast]
-    test_runs: Callable[[Problem, Dialog, Episode, Mapping[str, str]], Sequence[TestRun]]
-    score: Callable[[ScoreRequest], Sequence[Score]]
-    """Called once for each problem and sample that has episodes. Pure."""
-    gold_answer: Callable[[Problem, int], str]
-    """(problem, 1-based round) -> the answer of `control:gold`."""
-    preload: tuple[str, ...] = ()
-    """Slow imports of many programs. A sandbox that keeps a Python warm has these modules loaded."""
-    marts: tuple[Traversable, ...] = ()
-    """SQL files of the benchmark's own result tables, in order; line 1 of each is its grain."""
-    import_recording: Callable[[Path, str], Iterator[RecordedAnswer]] | None = None
-    """(folder of others' published runs, model name) -> answers."""
-    recorded_data: Callable[[Path], tuple[Path, str] | None] | None = None
-    """(folder of others' published runs) -> their raw data and its version, where it lies beside them."""
-    fixed_rounds: bool = True
-    """Whether the dialog alone decides how many rounds a finished episode has."""
-    rounds: Callable[[str, Mapping[str, str], Dialog], int] = scripted_rounds
-    """(setting, options, dialog) -> rounds that an episode is scored over: its greatest possible number."""
-    metric_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """Lowest and highest value of the metrics that are not shares in [0, 1]."""
-    per_round_metrics: tuple[str, ...] = ()
-    """Metrics with exactly one row for each round of each episode."""
-    implications: tuple[tuple[str, float, str, float], ...] = ()
-    """(metric, value, implied metric, implied value) on the same turn; the quality checks enforce it."""
-    due_scores: Callable[[str, Mapping[str, str], Dialog], Iterable[tuple[int, str]]] | None = None
-    """(setting, options, dialog) -> (turn, metric) of every score that an episode of the dialog must have. Takes the place of
-    `per_round_metrics`; turns may lie beyond the episode's own rounds."""
-    plays: Callable[[str, Dialog], bool] = lambda setting, dialog: True
-    """(setting, dialog) -> whether the setting plays this dialog. A run counts and digests no other."""
-    exports: Mapping[str, Export] = field(default_factory=dict[str, Export])
-    """name -> table that `parley export <benchmark>-<name>` writes."""
-    builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
-    """name -> files that `parley build <benchmark>-<name>` makes."""
-    modules: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
-    demo: Traversable | None = None
-    """A small night on the bundled sample, as a configuration file: `parley demo <benchmark>` runs it."""
+    programs: Programs
+    scores: Scores
+    play: Play = field(default_factory=Play)
+    results: Results = field(default_factory=Results)
+    recordings: Recordings | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in ids, tables and on the command line."""
+        return self.about.name
 
     def setting(self, name: str) -> Setting:
         """Raises UnknownName: lists the settings."""
@@ -246,4 +308,11 @@ class Benchmark:
 
     def limits_of(self, setting: str) -> Limits:
         """Bounds of a setting's programs."""
-        return self.setting(setting).limits or self.limits
+        return self.setting(setting).limits or self.programs.limits
+
+    def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
+        """What an episode of the dialog must have in the end."""
+        if self.scores.due is not None:
+            return self.scores.due(setting, options, dialog)
+        rounds = sum(turn.role is Role.USER for turn in dialog.turns)
+        return Due(rounds, frozenset((turn, self.scores.metrics[0]) for turn in range(1, rounds + 1)))

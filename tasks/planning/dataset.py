@@ -21,10 +21,10 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
         CorruptRows: the staged rows changed since they were staged.
     """
     if data is not None:
-        return require_rows(benchmark.stage(Path(data), version), data, benchmark.name, version)
+        return require_rows(benchmark.data.stage(Path(data), version), data, benchmark.name, version)
     if version == "sample":
-        with as_file(benchmark.sample) as folder:
-            return benchmark.stage(folder, version)
+        with as_file(benchmark.data.sample) as folder:
+            return benchmark.data.stage(folder, version)
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
         raise UsageError(
@@ -53,7 +53,7 @@ def dataset_digest(dialogs: Iterable[Dialog]) -> str:
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
     """The dialogs of a dataset that a setting plays, in their order."""
-    return tuple(dialog for dialog in staged.dialogs if benchmark.plays(setting, dialog))
+    return tuple(dialog for dialog in staged.dialogs if benchmark.data.plays(setting, dialog))
 
 
 def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:

@@ -16,7 +16,7 @@ from schemas.problem import Problem
 from schemas.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.metrics import registry as metrics
 from tasks.planning.dataset import dataset_digest, find_data, played_dialogs, require_dialogs
@@ -42,6 +42,7 @@ class RunPlan:
     ) -> None:
         self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
         self.subject, self.simulator = subject, simulator
+        self._due: dict[str, Due] = {}
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
@@ -50,6 +51,17 @@ class RunPlan:
     def options(self) -> Mapping[str, str]:
         """Every option of the setting with its value."""
         return self.benchmark.options_of(self.spec)
+
+    def due(self, dialog: Dialog) -> Due:
+        """What an episode of the dialog must have in the end."""
+        if dialog.row_digest not in self._due:
+            self._due[dialog.row_digest] = self.benchmark.due(self.spec.setting, self.options, dialog)
+        return self._due[dialog.row_digest]
+
+    @cached_property
+    def has_exact_rounds(self) -> bool:
+        """Whether the dialogs alone decide how many rounds a finished episode has."""
+        return all(self.due(dialog).is_exact for dialog in self.dataset)
 
     @cached_property
     def dataset(self) -> tuple[Dialog, ...]:
@@ -110,13 +122,13 @@ class RunPlan:
 
     @cached_property
     def _sandbox(self) -> Sandbox:
-        return sandboxes.load_with(self.spec.sandbox, self.benchmark.preload)
+        return sandboxes.load_with(self.spec.sandbox, self.benchmark.programs.preload)
 
     def state(self) -> dict[str, str]:
         """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
         return {
             "environment": self.environment,
-            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics},
+            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.scores.metrics},
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
             **{f"files.{table}": self._files(table) for table in ("episodes", "run_episodes", "test_verdicts", "scores")},
             "max_fault_share": str(self.request.max_fault_share),
@@ -146,9 +158,9 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
     benchmark, setting = find_setting(request.benchmark.name)
-    version = request.benchmark.dataset_version or benchmark.default_dataset_version
-    if version not in benchmark.dataset_versions:
-        raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.dataset_versions)
+    version = request.benchmark.dataset_version or benchmark.data.default_version
+    if version not in benchmark.data.versions:
+        raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.data.versions)
     episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
     lake = Lake(home.lake)
     resumed = _resumed_spec(lake, request.resume)
@@ -160,7 +172,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     staged = find_data(benchmark, request.benchmark.data, version, lake)
     spec = RunSpec(
         benchmark=benchmark.name,
-        benchmark_version=benchmark.version,
+        benchmark_version=benchmark.about.version,
         setting=setting,
         dataset_version=version,
         dataset_digest=dataset_digest(require_dialogs(benchmark, setting, staged)),

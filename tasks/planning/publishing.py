@@ -16,7 +16,7 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
         DiskFull: no room for the new file beside the old one.
         ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
     """
-    marts = [mart for name in registry.names() for mart in registry.load(name).marts]
+    marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
         return publish(home.path, run_ids=run_ids, marts=marts, rebuild=rebuild)

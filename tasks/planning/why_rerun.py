@@ -164,7 +164,7 @@ def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | 
     """Rows that the run's setting plays, from an edition that holds dialogs of other settings, too."""
     if spec.benchmark not in registry.names():
         return None
-    plays = registry.load(spec.benchmark).plays
+    plays = registry.load(spec.benchmark).data.plays
     for part in editions:
         if lake.is_whole("dialogs", part):
             dialogs = from_arrow(lake.read_arrow("dialogs", [part]), Dialog)

@@ -118,7 +118,7 @@ def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: Progra
         sampling=spec.sampling,
         programs=programs,
     )
-    return benchmark.cast(request)
+    return benchmark.play.cast(request)
 
 
 def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Episode:

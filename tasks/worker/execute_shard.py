@@ -59,7 +59,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
     """The programs of one episode, as its benchmark wants them."""
     benchmark = registry.load(context.spec.benchmark)
-    return tuple(benchmark.test_runs(item.problem, item.dialog, item.episode, benchmark.options_of(context.spec)))
+    return tuple(benchmark.programs.test_runs(item.problem, item.dialog, item.episode, benchmark.options_of(context.spec)))
 
 
 def verdict_id_of(context: RunContext, run: TestRun) -> str | None:

@@ -101,7 +101,7 @@ class Worker:
 
     def _gold(self, context: RunContext) -> Any:
         benchmark, run_id = registry.load(context.spec.benchmark), context.run_id
-        return lambda problem_id, turn: benchmark.gold_answer(self._problems[run_id, problem_id], turn)
+        return lambda problem_id, turn: benchmark.play.gold_answer(self._problems[run_id, problem_id], turn)
 
     def stop(self, run_id: str, fault: Exception) -> None:
         """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""

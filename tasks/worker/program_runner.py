@@ -122,7 +122,7 @@ class EpisodePrograms:
 
 def sandbox_of(spec: RunSpec) -> Sandbox:
     """The run's sandbox. Where it can, it has the imports of the benchmark's programs loaded."""
-    return sandboxes.load_with(spec.sandbox, registry.load(spec.benchmark).preload)
+    return sandboxes.load_with(spec.sandbox, registry.load(spec.benchmark).programs.preload)
 
 
 def program_id(spec: RunSpec, environment: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> str:

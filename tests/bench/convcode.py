@@ -146,7 +146,7 @@ def _candidates(n: int, *, pandas: bool) -> list[Candidate]:
 
 def _zygote() -> Sandbox:
     """As a night of the benchmark has it."""
-    sandbox = registry.load_with("zygote", BENCHMARK.preload)
+    sandbox = registry.load_with("zygote", BENCHMARK.programs.preload)
     sandbox.check()
     return sandbox
 

@@ -19,6 +19,7 @@ from schemas.run import Limits
 from tasks.benchmarks.codeif import BENCHMARK as CODEIF
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.benchmarks.results import Results
 
 ASK = (
     "Change the function of task {task} so that it also handles case {turn}: keep name and arguments, import nothing, return"
@@ -111,7 +112,12 @@ def _row(task: int, n_turns: int, dataset_version: str) -> tuple[Problem, Dialog
     return problem, dialog
 
 
-BENCHMARK: Benchmark = replace(CODEIF, name="bench", title="synthetic dialogues", stage=stage, marts=())
+BENCHMARK: Benchmark = replace(
+    CODEIF,
+    about=replace(CODEIF.about, name="bench", title="synthetic dialogues"),
+    data=replace(CODEIF.data, stage=stage),
+    results=Results(),
+)
 
 
 class InstantSandbox:

@@ -40,7 +40,7 @@ def pattern(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bub
     """A home with a staged dataset on which a small run has finished, and another run on other data; nothing is published."""
     home = Home(tmp_path_factory.mktemp("pattern") / "home")
     benchmark = registry.load("codeif")
-    write_staged(benchmark.stage(Path(str(benchmark.sample)), VERSION), "codeif", VERSION, Lake(home.lake))
+    write_staged(benchmark.data.stage(Path(str(benchmark.data.sample)), VERSION), "codeif", VERSION, Lake(home.lake))
     told = night(home.path, gold(), SOUND)
     assert [report.status for report in told.reports] == ["finished", "finished"], told.errors
     home.warehouse.unlink()

@@ -5,16 +5,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
+from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode
 from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import Benchmark, CastRequest, ScoreRequest, Setting, Staged, TestRun
-from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast
+from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
 from tasks.language.code_block import first_python_block
 
 N_DIALOGS, N_TURNS = 60, 6
@@ -70,13 +67,6 @@ def _instruction(turn: int) -> str:
     return "base" if turn == 1 else f"round {turn}"
 
 
-def cast(request: CastRequest) -> Cast:
-    """A scripted user and a chat model."""
-    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
-    subject = ChatSubject(request.subject, request.sampling, HistoryPolicy.ON_POLICY)
-    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=N_TURNS + 1)
-
-
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
     """The last answer, with the last round's tests."""
     answer = episode.answer(N_TURNS)
@@ -111,21 +101,15 @@ def score(request: ScoreRequest) -> Sequence[Score]:
     )
 
 
+def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
+    """Six rounds; only the last is scored."""
+    return Due(N_TURNS, frozenset())
+
+
 BENCHMARK = Benchmark(
-    name=NAME,
-    version="1",
-    title="Six turns",
-    paper="none: the crash harness's own",
-    dataset_versions=("sample",),
-    default_dataset_version="sample",
+    about=About(name=NAME, version="1", title="Six turns", paper="none: the crash harness's own"),
+    data=Data(stage=stage, sample=files("tests.crash")),
     settings={"six": Setting(name="six", help="six rounds, then one program")},
-    metrics=(METRIC,),
-    limits=Limits(cpu_s=3.0, wall_s=30.0),
-    packages=(),
-    stage=stage,
-    sample=files("tests.crash"),
-    cast=cast,
-    test_runs=test_runs,
-    score=score,
-    gold_answer=lambda problem, turn: f"```python\n{problem.reference_code}\n```",
+    programs=Programs(test_runs=test_runs, limits=Limits(cpu_s=3.0, wall_s=30.0)),
+    scores=Scores(metrics=(METRIC,), score=score, due=due),
 )

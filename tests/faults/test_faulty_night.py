@@ -27,8 +27,8 @@ SERVER_S = [reply for reply in MISBEHAVIOUR.values() if reply not in (*REFUSALS,
 def due() -> Counter[str]:
     """Metric -> how many scores the run must have, with or without a value."""
     benchmark = registry.load("codeif")
-    with as_file(benchmark.sample) as folder:
-        dialogs = benchmark.stage(folder, "sample").dialogs
+    with as_file(benchmark.data.sample) as folder:
+        dialogs = benchmark.data.stage(folder, "sample").dialogs
     return Counter(
         metric.name
         for dialog in dialogs

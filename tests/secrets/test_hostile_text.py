@@ -85,7 +85,7 @@ class Played:
 def hostile_data() -> Staged:
     """The sample with the texts above wherever a dataset has text; two problems."""
     benchmark = registry.load("codeif")
-    staged = benchmark.stage(Path(str(benchmark.sample)), "current")
+    staged = benchmark.data.stage(Path(str(benchmark.data.sample)), "current")
     problems, dialogs = [], []
     for number, (problem, dialog) in enumerate(zip(staged.problems[:2], staged.dialogs[:2], strict=True)):
         name = f"{number} {HOSTILE}" if number else TEXTS["long"]

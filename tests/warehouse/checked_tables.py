@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from schemas.rows import to_arrow
 from schemas.score import Score, UnscoredReason
 from schemas.tables import TABLES
 from schemas.verdict import Outcome, TestVerdict
-from warehouse.checks import CheckContext, Implication, dialog_rounds, problem_digests
+from warehouse.checks import CheckContext, Implication, problem_digests
 
 BENCHMARK, MODEL, RUN = "pairs", "control:gold", content_id("run")
 INSTRUCTIONS = ("base", "annotations")
@@ -182,13 +183,13 @@ def full_context(**changes: Any) -> CheckContext:
         },
         contained_episodes={episode_id(name): (name, 0) for name in PROBLEMS},
         check_served_model=True,
-        dialog_rounds=dialog_rounds(tables["dialogs"]),
+        dialog_rounds={digest(name): 2 for name in PROBLEMS},
         episode_rounds=dict.fromkeys(episodes, 2),
         expected_verdicts=frozenset((episode_id(name), turn, i) for name, turn, i in DUE),
         wall_limit_s=20.0,
         fault_limit=0.3,
         metric_ranges={"accuracy": (0.0, 1.0), "all_held": (0.0, 1.0)},
-        per_round_metrics=("accuracy", "all_held"),
+        due_scores=dict.fromkeys(episodes, frozenset(product((1, 2), ("accuracy", "all_held")))),
         implications=(Implication("all_held", 1.0, "accuracy", 1.0),),
     )
     return replace(context, **changes)

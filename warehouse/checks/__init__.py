@@ -13,7 +13,7 @@ import pyarrow as pa
 from schemas.errors import UnknownName
 from schemas.run import QualityCheck
 from warehouse.checks import dialogs, docs, episodes, problems, scores, validation, verdicts
-from warehouse.checks.context import CheckContext, Implication, dialog_rounds, problem_digests
+from warehouse.checks.context import CheckContext, Implication, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import warm
@@ -26,7 +26,6 @@ __all__ = [
     "Implication",
     "blocking_failures",
     "check_table",
-    "dialog_rounds",
     "index_path",
     "problem_digests",
     "warm",

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from schemas.dialog import Role
-
 
 @dataclass(frozen=True)
 class Implication:
@@ -65,22 +63,11 @@ class CheckContext:
 
     metric_ranges: Mapping[str, tuple[float, float]] | None = None
     """Every metric that may appear -> lowest and highest value."""
-    per_round_metrics: tuple[str, ...] = ()
-    """Metrics with exactly one row for each round of each episode."""
     due_scores: Mapping[str, frozenset[tuple[int, str]]] | None = None
-    """Final episode -> (turn, metric) of every score it must have. None where `per_round_metrics` on each round are due.
-    A solved task, for one, counts on at turns that were never played."""
+    """Final episode -> (turn, metric) of every score it must have, also at turns that were never played."""
     implications: tuple[Implication, ...] = ()
 
 
 def problem_digests(problems: pa.Table) -> dict[str, str]:
     """problem_id -> row digest."""
     return dict(zip(problems["problem_id"].to_pylist(), problems["row_digest"].to_pylist(), strict=True))
-
-
-def dialog_rounds(dialogs: pa.Table) -> dict[str, int]:
-    """Row digest -> number of user turns."""
-    return {
-        row["row_digest"]: sum(turn["role"] == Role.USER.value for turn in row["turns"])
-        for row in dialogs.select(["row_digest", "turns"]).to_pylist()
-    }

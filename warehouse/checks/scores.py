@@ -1,8 +1,6 @@
 """What must hold of scores: a value or a reason, in its range, once, for every round; metrics do not contradict each other."""
 
 import math
-from collections.abc import Iterable
-from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -88,15 +86,9 @@ def _due(data: pa.Table, context: CheckContext) -> list[dict[str, Any]]:
     there = set(zip(*columns, strict=True))
     return [
         {"episode_id": episode, "turn": turn, "metric": metric, "scored": (episode, turn, metric) in there}
-        for episode, rounds in sorted((context.episode_rounds or {}).items())
-        for turn, metric in _due_of_episode(episode, rounds, context)
+        for episode, due in sorted((context.due_scores or {}).items())
+        for turn, metric in sorted(due)
     ]
-
-
-def _due_of_episode(episode: str, rounds: int, context: CheckContext) -> Iterable[tuple[int, str]]:
-    if context.due_scores is not None:
-        return sorted(context.due_scores.get(episode, ()))
-    return product(range(1, rounds + 1), context.per_round_metrics)
 
 
 def _unknown_turn(row: Row, context: CheckContext) -> str | None:
@@ -162,7 +154,7 @@ SUITE = Suite(
             _KEY,
             _due,
             (*_KEY, "scored"),
-            (no_fault("due_score_present", "nothing is dropped", _not_scored, needs="episode_rounds"),),
+            (no_fault("due_score_present", "nothing is dropped", _not_scored, needs="due_scores"),),
         ),
         FrameRules(
             "one row per implication between two metrics",

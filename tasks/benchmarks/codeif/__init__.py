@@ -2,7 +2,6 @@
 
 from importlib.resources import files
 
-from schemas.problem import Problem
 from schemas.run import Limits
 from tasks.benchmarks.codeif.cast import HISTORY, PROMPTS, STATIC, cast
 from tasks.benchmarks.codeif.programs import ANSWER_CLEANUP, UPSTREAM_V0, test_runs
@@ -10,18 +9,13 @@ from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.scoring import METRICS, score
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES
-from tasks.benchmarks.contract import Benchmark, Option, Setting
+from tasks.benchmarks.contract import About, Benchmark, Data, Option, Play, Programs, Scores, Setting
+from tasks.benchmarks.results import Recordings, Results
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,
     instruction_accuracy,
 )
-
-
-def gold_answer(problem: Problem, turn: int) -> str:
-    """The dataset's reference code, fenced; the same in each round (upstream has one for a task)."""
-    return f"```python\n{problem.reference_code}\n```"
-
 
 _HISTORY = Option(
     name=HISTORY,
@@ -41,12 +35,20 @@ _ANSWER_CLEANUP = Option(
 )
 
 BENCHMARK = Benchmark(
-    name=BENCHMARK_NAME,
-    version="1",
-    title="CodeIF-Bench",
-    paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language Models in Interactive Code Generation",
-    dataset_versions=("current", "v0", "sample"),
-    default_dataset_version="current",
+    about=About(
+        name=BENCHMARK_NAME,
+        version="1",
+        title="CodeIF-Bench",
+        paper="CodeIF-Bench: Evaluating Instruction-Following Capabilities of Large Language Models in Interactive Code"
+        " Generation",
+    ),
+    data=Data(
+        stage=stage,
+        sample=files(__name__) / "sample",
+        versions=("current", "v0", "sample"),
+        default_version="current",
+        demo=files(__name__) / "demo.yaml",
+    ),
     settings={
         STATIC: Setting(
             name=STATIC,
@@ -55,23 +57,21 @@ BENCHMARK = Benchmark(
             prompts=PROMPTS,
         )
     },
-    metrics=tuple(metric.name for metric, _, _ in METRICS),
-    limits=Limits(cpu_s=3.0, wall_s=20.0),
-    packages=PACKAGES,
-    preload=("pycodestyle", "mccabe", "radon.complexity"),
-    stage=stage,
-    sample=files(__name__) / "sample",
-    cast=cast,
-    test_runs=test_runs,
-    score=score,
-    gold_answer=gold_answer,
-    marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
-    import_recording=import_recording,
-    recorded_data=recorded_data,
-    per_round_metrics=(instruction_accuracy.name,),
-    implications=(
-        (conversation_accuracy_strict.name, 1.0, conversation_accuracy_fraction.name, 1.0),
-        (conversation_accuracy_strict.name, 1.0, instruction_accuracy.name, 1.0),
+    play=Play(cast=cast),
+    programs=Programs(
+        test_runs=test_runs,
+        limits=Limits(cpu_s=3.0, wall_s=20.0),
+        packages=PACKAGES,
+        preload=("pycodestyle", "mccabe", "radon.complexity"),
     ),
-    demo=files(__name__) / "demo.yaml",
+    scores=Scores(
+        metrics=tuple(metric.name for metric, _, _ in METRICS),
+        score=score,
+        implications=(
+            (conversation_accuracy_strict.name, 1.0, conversation_accuracy_fraction.name, 1.0),
+            (conversation_accuracy_strict.name, 1.0, instruction_accuracy.name, 1.0),
+        ),
+    ),
+    results=Results(marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql"))),
+    recordings=Recordings(answers=import_recording, raw_data=recorded_data),
 )

@@ -14,7 +14,7 @@ from schemas.feedback import VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import Played, ScoreRequest
+from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.replay import Replay
 from tasks.benchmarks.convcode.settings import LIVE, is_live, rounds
 from tasks.language.code_block import first_python_block
@@ -55,20 +55,21 @@ def score(request: ScoreRequest) -> tuple[Score, ...]:
     return tuple(_live(request) if is_live(request.setting) else _static(request))
 
 
-def due_scores(setting: str, options: Mapping[str, str], dialog: Dialog) -> Iterator[tuple[int, str]]:
-    """(turn, metric) of every score that an episode of the dialog has, whatever happened in it."""
+def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
+    """Every score that an episode of the dialog has, whatever happened in it; feedback may end it before its last round."""
+    n_rounds = rounds(setting, options)
     if is_live(setting):
-        turns, whole = tuple(range(rounds(setting, options, dialog))), True
+        turns, whole = tuple(range(n_rounds)), True
     else:
         replay = Replay.of(dialog)
         turns, whole = replay.turns_of(dialog), replay.iteration(dialog) == 0
-    yield from ((turn + 1, metric.name) for turn in turns for metric in BY_TURN)
-    yield from ((0, name) for name in WHOLE_TASK if whole)
+    by_turn = {(turn + 1, metric.name) for turn in turns for metric in BY_TURN}
+    return Due(n_rounds, frozenset(by_turn | {(0, name) for name in WHOLE_TASK if whole}), is_exact=False)
 
 
 def _live(request: ScoreRequest) -> Iterator[Score]:
     for played in request.played:
-        task = Task(_states(played, rounds(request.setting, request.options, played.dialog)))
+        task = Task(_states(played, rounds(request.setting, request.options)))
         yield from _turns(request, played, task, range(len(task.states)))
         yield from _whole_task(request, played, task)
         if LIVE[request.setting].verbal is VerbalFeedback.EXPERT:

@@ -77,7 +77,7 @@ def feedback_turns(setting: str, options: Mapping[str, str]) -> int:
     return int(options[TURNS]) if setting in LIVE and LIVE[setting].compilation else 0
 
 
-def rounds(setting: str, options: Mapping[str, str], dialog: Dialog) -> int:
+def rounds(setting: str, options: Mapping[str, str]) -> int:
     """Rounds that an episode is scored over."""
     return 1 + feedback_turns(setting, options)
 

@@ -35,7 +35,7 @@ def test_what_is_missing_is_counted_by_task_and_named_with_its_remedy() -> None:
 def test_a_module_from_another_distribution_will_do() -> None:
     benchmark = registry.load("convcode")
     require_packages(benchmark, [problem("pyyaml", "PyYAML", "python-dateutil", "Pandas")])
-    assert benchmark.modules["opencv-python-headless"] == "cv2"
+    assert benchmark.programs.modules["opencv-python-headless"] == "cv2"
     with pytest.raises(ConfigError):
         require_packages(benchmark, [problem("json")])  # of Python itself: no installed package
 

@@ -23,7 +23,7 @@ def spec(benchmark: Benchmark, **given: str) -> RunSpec:
     episode_options, scoring_options = benchmark.split_options("static", given)
     return RunSpec(
         benchmark=benchmark.name,
-        benchmark_version=benchmark.version,
+        benchmark_version=benchmark.about.version,
         setting="static",
         dataset_version="sample",
         dataset_digest="d",
@@ -47,4 +47,4 @@ def test_an_option_of_before_stays_in_the_id_at_its_default():
 def test_a_setting_s_prompts_and_limits_are_its_own(grown: Benchmark):
     assert grown.settings["static"].prompts == BENCHMARK.settings["static"].prompts
     assert grown.limits_of("other").cpu_s == 9.0
-    assert grown.limits_of("static") == BENCHMARK.limits
+    assert grown.limits_of("static") == BENCHMARK.programs.limits

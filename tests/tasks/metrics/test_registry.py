@@ -10,7 +10,7 @@ from tasks.metrics import registry
 
 def test_every_metric_of_every_benchmark_is_known() -> None:
     for name in benchmark_names():
-        assert set(load_benchmark(name).metrics) <= set(registry.names())
+        assert set(load_benchmark(name).scores.metrics) <= set(registry.names())
 
 
 def test_a_metric_has_name_version_and_a_line_that_says_what_it_is() -> None:

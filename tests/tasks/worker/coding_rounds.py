@@ -13,7 +13,20 @@ from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import Benchmark, CastRequest, ScoreRequest, Setting, Staged, TestRun
+from tasks.benchmarks.contract import (
+    About,
+    Benchmark,
+    CastRequest,
+    Data,
+    Due,
+    Play,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Setting,
+    Staged,
+    TestRun,
+)
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Cast, Stop
@@ -149,13 +162,14 @@ def _answer(problem: Problem, turn: int) -> str:
 
 _LIVE = Setting(name="live", help="feedback from what ran", history=HistoryPolicy.LAST_CODE_AND_FEEDBACK)
 
+
+def _due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
+    return Due(1 if setting == "told" else N_ROUNDS, frozenset(), is_exact=False)
+
+
 BENCHMARK = Benchmark(
-    name=NAME,
-    version="1",
-    title="Coding rounds",
-    paper="none: a test's own",
-    dataset_versions=("sample",),
-    default_dataset_version="sample",
+    about=About(name=NAME, version="1", title="Coding rounds", paper="none: a test's own"),
+    data=Data(stage=stage, sample=files("tests.tasks.worker"), plays=_part),
     settings={
         "live": _LIVE,
         "live[model]": replace(
@@ -164,16 +178,7 @@ BENCHMARK = Benchmark(
         "told": replace(_LIVE, name="told"),
         "other": replace(_LIVE, name="other"),
     },
-    metrics=(METRIC,),
-    limits=Limits(cpu_s=1.0, wall_s=30.0),
-    packages=(),
-    stage=stage,
-    sample=files("tests.tasks.worker"),
-    cast=cast,
-    test_runs=test_runs,
-    score=score,
-    gold_answer=_answer,
-    fixed_rounds=False,
-    rounds=lambda setting, options, dialog: 1 if setting == "told" else N_ROUNDS,
-    plays=_part,
+    play=Play(cast=cast, gold_answer=_answer),
+    programs=Programs(test_runs=test_runs, limits=Limits(cpu_s=1.0, wall_s=30.0)),
+    scores=Scores(metrics=(METRIC,), score=score, due=_due),
 )

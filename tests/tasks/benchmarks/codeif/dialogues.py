@@ -45,7 +45,7 @@ def write_rows(path: Path, *rows: Mapping[str, Any] | bytes) -> Path:
 
 def sample() -> Staged:
     """The bundled records."""
-    return BENCHMARK.stage(Path(str(BENCHMARK.sample)), "sample")
+    return BENCHMARK.data.stage(Path(str(BENCHMARK.data.sample)), "sample")
 
 
 def episode_of(
@@ -99,4 +99,4 @@ def verdicts_of(episode: Episode, runs: Iterable[TestRun], judge: Judge) -> tupl
 def scores_of(problem: Problem, dialog: Dialog, episode: Episode, verdicts: Iterable[TestVerdict]) -> tuple[Score, ...]:
     """The benchmark's scores of one episode."""
     played = Played(dialog, episode, tuple(verdicts))
-    return tuple(BENCHMARK.score(ScoreRequest(problem, episode.sample, RUN, episode.setting, {}, (played,))))
+    return tuple(BENCHMARK.scores.score(ScoreRequest(problem, episode.sample, RUN, episode.setting, {}, (played,))))

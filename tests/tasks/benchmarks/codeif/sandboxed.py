@@ -38,7 +38,7 @@ def judge(
     played: list[tuple[Problem, Dialog, Episode, list[TestRun]]] = []
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         episode = episode_of(problem, dialog, answers(problem, dialog))
-        runs = [r for r in BENCHMARK.test_runs(problem, dialog, episode, options) if not turns or r.turn in turns]
+        runs = [r for r in BENCHMARK.programs.test_runs(problem, dialog, episode, options) if not turns or r.turn in turns]
         played.append((problem, dialog, episode, runs))
     outcomes = _outcomes({program(run) for _, _, _, runs in played for run in runs if run.code is not None})
     judged: list[Judged] = []
@@ -57,5 +57,5 @@ def _outcomes(programs: set[Program]) -> dict[Program, Outcome]:
     sandbox = registry.load("zygote")  # the same figures through bubblewrap: tests/flows/cli/test_golden_cli.py
     ordered = sorted(programs)
     with ThreadPoolExecutor(2) as threads:
-        said = threads.map(lambda one: run_function_tests(sandbox, one[0], one[1], BENCHMARK.limits).outcome, ordered)
+        said = threads.map(lambda one: run_function_tests(sandbox, one[0], one[1], BENCHMARK.programs.limits).outcome, ordered)
         return dict(zip(ordered, said, strict=True))

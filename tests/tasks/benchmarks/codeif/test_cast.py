@@ -50,7 +50,7 @@ def play(options: Mapping[str, str], setting: str = "static") -> tuple[Ending, N
     problem, dialog = staged.problems[0], staged.dialogs[0]
     request = CastRequest(setting, options, problem, dialog, model, None, Sampling(), NoPrograms())
     opening = Transcript(problem, dialog, sample=0, seed=5, turn=1)
-    ending = asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None))
+    ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None))
     return ending, model, user_texts(dialog)
 
 
@@ -103,7 +103,7 @@ def test_options_take_what_they_list(option: str) -> None:
 
 
 def test_prompt_texts_are_these_and_a_change_must_raise_the_version() -> None:
-    assert BENCHMARK.version == "1"
+    assert BENCHMARK.about.version == "1"
     assert dict(BENCHMARK.settings["static"].prompts) == PROMPT_TEXTS
 
 

@@ -25,7 +25,7 @@ DIFFERING = {
     DEEPSEEK: {(23, EXCEPTION), (23, EDGE), (38, EXCEPTION), (38, EDGE)},
 }
 Column = list[tuple[float | None, int]]
-IA, STRICT, FRACTION, IFR = BENCHMARK.metrics
+IA, STRICT, FRACTION, IFR = BENCHMARK.scores.metrics
 
 
 def column(values: str, counts: str) -> Column:
@@ -55,7 +55,7 @@ def judged_run(model: str, data: Path) -> tuple[Judged, ...]:
     answers: dict[str, list[str]] = defaultdict(list)
     for answer in import_recording(data / "function" / "Experiments", model):
         answers[answer.problem_id].append(answer.content)
-    staged = BENCHMARK.stage(data, "v0")
+    staged = BENCHMARK.data.stage(data, "v0")
     return judge(staged, lambda problem, _: answers[problem.problem_id], {"answer_cleanup": "upstream_v0"})
 
 

@@ -15,7 +15,7 @@ from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import TestRun
 from tests.tasks.benchmarks.codeif.dialogues import Judge, episode_of, raw_row, sample, scores_of, verdicts_of, write_rows
 
-IA, STRICT, FRACTION, IFR = BENCHMARK.metrics
+IA, STRICT, FRACTION, IFR = BENCHMARK.scores.metrics
 TURNS = ["Exception Handling", "Functionality Extension", "Code Standard"]
 INFRA, NO_ANSWER, NOTHING = UnscoredReason.INFRA, UnscoredReason.NO_ANSWER, UnscoredReason.NOTHING_TO_FORGET
 Scored = dict[tuple[int, str], float | UnscoredReason | None]
@@ -25,10 +25,10 @@ Scored = dict[tuple[int, str], float | UnscoredReason | None]
 def score_with(tmp_path: Path) -> Callable[..., Scored]:
     def run(judge: Judge, n_answers: int = 4, stop: StopReason = StopReason.FINISHED) -> Scored:
         path = write_rows(tmp_path / "rows.jsonl", raw_row(**{"multi-turn": TURNS}))
-        staged = BENCHMARK.stage(path, "current")
+        staged = BENCHMARK.data.stage(path, "current")
         problem, dialog = staged.problems[0], staged.dialogs[0]
         episode = episode_of(problem, dialog, ["x"] * n_answers, stop)
-        runs = BENCHMARK.test_runs(problem, dialog, episode, {})
+        runs = BENCHMARK.programs.test_runs(problem, dialog, episode, {})
         rows = scores_of(problem, dialog, episode, verdicts_of(episode, runs, judge))
         return {(row.turn, row.metric): row.unscored_reason or row.value for row in rows}
 
@@ -81,7 +81,7 @@ def all_scores(judge: Judge) -> list[Score]:
     scores: list[Score] = []
     for problem, dialog in zip(staged.problems, staged.dialogs, strict=True):
         episode = episode_of(problem, dialog, ["x"] * len(dialog.instruction_ids))
-        verdicts = verdicts_of(episode, BENCHMARK.test_runs(problem, dialog, episode, {}), judge)
+        verdicts = verdicts_of(episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge)
         scores += scores_of(problem, dialog, episode, verdicts)
     return scores
 
@@ -93,9 +93,10 @@ def test_what_the_contract_promises_of_scores_holds(random: Random) -> None:
 
     rows = {(row.episode_id, row.turn, row.metric): row for row in all_scores(judge)}
     rounds = {(d.problem_id, turn) for d in sample().dialogs for turn in range(1, len(d.instruction_ids) + 1)}
-    for metric in BENCHMARK.per_round_metrics:
-        assert {(row.problem_id, row.turn) for row in rows.values() if row.metric == metric} == rounds
-    for metric, value, implied, implied_value in BENCHMARK.implications:
+    due = {(d.problem_id, *one) for d in sample().dialogs for one in BENCHMARK.due("static", {}, d).scores}
+    assert due == {(*one, IA) for one in rounds}
+    assert {(row.problem_id, row.turn) for row in rows.values() if row.metric == IA} == rounds
+    for metric, value, implied, implied_value in BENCHMARK.scores.implications:
         for (episode, turn, name), row in rows.items():
             if name == metric and row.value == value:
                 assert rows[episode, turn, implied].value == implied_value

@@ -19,7 +19,7 @@ from tests.tasks.benchmarks.codeif.dialogues import raw_row, sample, write_rows
 from tests.tasks.benchmarks.corrupted_rows import check_staged_and_quarantined_rows_are_the_input_rows, corruptions
 
 NAME = "L_1_part_1.jsonl"
-SAMPLE_LINES = (Path(str(BENCHMARK.sample)) / NAME).read_bytes().splitlines()
+SAMPLE_LINES = (Path(str(BENCHMARK.data.sample)) / NAME).read_bytes().splitlines()
 
 
 def test_a_row_becomes_a_problem_and_a_dialog(tmp_path: Path) -> None:

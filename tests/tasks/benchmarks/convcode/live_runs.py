@@ -15,10 +15,11 @@ from schemas.feedback import VerbalFeedback
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import CastRequest, FinishedRun
+from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
 from tasks.benchmarks.convcode.stage import live_dialog
+from tasks.benchmarks.results import FinishedRun
 from tasks.dialogue.engine import play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording
@@ -76,7 +77,7 @@ PROBLEMS = tuple(problem(task) for task in PLOTS)
 @cache
 def _report(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
     verdict = run_program(registry.load("bubblewrap"), kind, code, tests, Limits())
-    return ProgramVerdict(verdict_id="v", **dict(verdict))
+    return verdict.model_copy(update={"verdict_id": "v"})
 
 
 class Programs:

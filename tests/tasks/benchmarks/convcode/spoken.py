@@ -131,8 +131,8 @@ class Programs:
 
 @cache
 def _run(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
-    found = run_program(registry.load("zygote"), kind, code, tests, BENCHMARK.limits)
-    return ProgramVerdict(verdict_id=content_id([code, tests]), **dict(found))
+    found = run_program(registry.load("zygote"), kind, code, tests, BENCHMARK.programs.limits)
+    return found.model_copy(update={"verdict_id": content_id([code, tests])})
 
 
 @dataclass(frozen=True)
@@ -159,4 +159,4 @@ def play(folder: Path, setting: str, user: str = "expert", **options: str) -> Sp
     episode_options, _ = BENCHMARK.split_options(setting, options)
     request = CastRequest(setting, dict(episode_options), PROBLEM, DIALOG, subject, simulator, Sampling(), programs=Programs())
     opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1)
-    return Spoken(asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None)), subject, simulator)
+    return Spoken(asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None)), subject, simulator)

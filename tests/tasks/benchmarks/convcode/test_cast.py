@@ -45,7 +45,7 @@ def request(setting: str, subject: Overheard, simulator: Overheard | None = None
 
 def play(request: CastRequest) -> Ending:
     opening = Transcript(PROBLEM, request.dialog, sample=0, seed=0, turn=1)
-    return asyncio.run(play_dialogue(opening, BENCHMARK.cast(request), lambda _: None))
+    return asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None))
 
 
 def test_there_are_nine_live_settings_and_none_and_five_static_ones() -> None:
@@ -65,7 +65,7 @@ def test_verbal_feedback_needs_a_simulator_live_only() -> None:
 @pytest.mark.parametrize("setting", [name for name in NINE if "f_v" in name])
 def test_a_cast_without_the_simulator_it_needs_is_refused(setting: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--simulator"):
-        BENCHMARK.cast(request(setting, recorded(tmp_path, "subject", {1: "x"})))
+        BENCHMARK.play.cast(request(setting, recorded(tmp_path, "subject", {1: "x"})))
 
 
 def test_options_are_offered_where_they_mean_something() -> None:
@@ -89,12 +89,13 @@ def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
     ("setting", "turns", "rounds"), [("live[none]", None, 1), ("live[f_c]", "10", 11), ("live[f_c]", "3", 4)]
 )
 def test_rounds_that_are_scored(setting: str, turns: str | None, rounds: int) -> None:
-    assert BENCHMARK.rounds(setting, {"turns": turns} if turns else {}, DIALOG) == rounds
+    assert BENCHMARK.due(setting, {"turns": turns} if turns else {}, DIALOG).rounds == rounds
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
+    subject = recorded(tmp_path, "s", {1: "x"})
     with pytest.raises(UnknownName, match=r"convcode\.live\[f_c,f_e\*,f_v\]"):
-        BENCHMARK.cast(CastRequest("live", {}, PROBLEM, DIALOG, recorded(tmp_path, "s", {1: "x"}), None, Sampling(), Reports()))
+        BENCHMARK.play.cast(CastRequest("live", {}, PROBLEM, DIALOG, subject, None, Sampling(), Reports()))
 
 
 def test_ten_rounds_of_feedback_are_the_most(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_iteration_0_of_a_static_dialog_asks_as_a_live_one_does(tmp_path: Path) 
 
 def test_settings_play_their_own_dialogs() -> None:
     static = static_dialog("3", "x")
-    assert all(BENCHMARK.plays(name, DIALOG) for name in LIVE)
-    assert not any(BENCHMARK.plays(name, static) for name in LIVE)
-    assert [name for name in STATIC if BENCHMARK.plays(name, static)] == ["static[f_c,f_v*]"]
-    assert not any(BENCHMARK.plays(name, DIALOG) for name in STATIC)
+    assert all(BENCHMARK.data.plays(name, DIALOG) for name in LIVE)
+    assert not any(BENCHMARK.data.plays(name, static) for name in LIVE)
+    assert [name for name in STATIC if BENCHMARK.data.plays(name, static)] == ["static[f_c,f_v*]"]
+    assert not any(BENCHMARK.data.plays(name, DIALOG) for name in STATIC)

@@ -38,7 +38,7 @@ UPSTREAM_S = ("sort_func", "bubble sort", "Let's think step by step", "ground_tr
 
 
 def test_prompt_texts_are_these_and_a_change_must_raise_the_version() -> None:
-    assert BENCHMARK.version == "1"
+    assert BENCHMARK.about.version == "1"
     for setting in BENCHMARK.settings.values():
         assert {name: text_digest(text)[:12] for name, text in setting.prompts.items()} == DIGESTS
 

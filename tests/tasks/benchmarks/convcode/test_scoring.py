@@ -8,7 +8,7 @@ from schemas.episode import StopReason
 from schemas.score import Score
 from tasks.benchmarks.contract import Played
 from tasks.benchmarks.convcode.programs import test_runs as runs_of
-from tasks.benchmarks.convcode.scoring import IMPLICATIONS, METRICS, due_scores, score
+from tasks.benchmarks.convcode.scoring import IMPLICATIONS, METRICS, due, score
 from tests.tasks.benchmarks.convcode.played import by_metric, live, problem, request, static
 
 FULL, EXPERT, NOVICE = "live[f_c,f_e*]", "live[f_c,f_e,f_v*]", "live[f_c,f_e,f_v]"
@@ -178,8 +178,8 @@ def test_what_the_contract_promises_of_scores_holds(
 ) -> None:
     asked = request(setting, data.draw(tasks), 5)
     found = values(score(asked))
-    due = {(p.episode.episode_id, *key) for p in asked.played for key in due_scores(setting, asked.options, p.dialog)}
-    assert set(found) == due
+    wanted = {(p.episode.episode_id, *key) for p in asked.played for key in due(setting, asked.options, p.dialog).scores}
+    assert set(found) == wanted
     assert {metric for _, _, metric in found} <= set(METRICS)
     for metric, value, implied, implied_value in IMPLICATIONS:
         for (episode, turn, name), said in found.items():
