@@ -9,7 +9,6 @@ from prefect.utilities.annotations import quote
 from flows.night.preflight import preflight
 from flows.night.run_record import Work, begin_run, finish_run, remove_leftovers
 from flows.night.runtime import Night, night
-from flows.night.signals import heed_signals
 from flows.orchestration.artifacts import ProgressArtifact
 from schemas.episode import Episode
 from schemas.rows import from_arrow
@@ -106,7 +105,6 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
 
 
 def _advance(progress: ProgressArtifact, n_episodes: int) -> None:
-    heed_signals()
     progress.advance(n_episodes)
 
 

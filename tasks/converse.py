@@ -12,7 +12,7 @@ from prefect import task
 from schemas.episode import Step
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
-from tasks.driver.fan_out import dealt_shards, fan_out, living_workers
+from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers
 from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.planning.plan import RunPlan
 from tasks.storage.journal import read_journal, remove_journal
@@ -21,7 +21,6 @@ from tasks.storage.owed import WantedEpisode, episode_rows, read_episodes, unfin
 from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
-from tasks.worker.process import close_run
 
 MAX_ATTEMPTS = 3
 """Attempts at an episode in one night, where faults of machine or service end it."""
@@ -52,7 +51,7 @@ def converse(
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
     """
     done, lost = Conversed(), []
-    try:
+    with closing_run(client, plan.run_id):
         for attempt in range(MAX_ATTEMPTS):
             owed = plan.owed()
             if not owed:
@@ -81,8 +80,6 @@ def converse(
             is_pointless = not lost and all(result.permanent for result in results if result.n_infra)
             if is_stuck or is_pointless:
                 break
-    finally:
-        client.run(close_run, plan.run_id)
     done.n_owed = len(plan.owed())
     if not done.n_owed:
         done.error = None

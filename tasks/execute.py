@@ -10,13 +10,12 @@ from schemas.content_id import content_id
 from schemas.episode import Episode
 from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
-from tasks.driver.fan_out import fan_out
+from tasks.driver.fan_out import closing_run, fan_out
 from tasks.planning.plan import RunPlan
 from tasks.storage.merging import replace_by_one
 from tasks.storage.tries import shard_try
 from tasks.worker.execute_shard import execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
-from tasks.worker.process import close_run
 
 MAX_ATTEMPTS = 3
 
@@ -46,7 +45,7 @@ def execute(
         plan.lake.keep_only("test_verdicts", (whole,), **plan.keys)
         return Executed(parts=(whole,))
     done = Executed(parts=tuple(shards))
-    try:
+    with closing_run(client, plan.run_id):
         for _ in range(MAX_ATTEMPTS):
             finished = _finished(plan)
             missing = [shard for name, shard in shards.items() if name not in finished]
@@ -58,8 +57,6 @@ def execute(
                 )
             done.n_run += sum(result.n_run for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
-    finally:
-        client.run(close_run, plan.run_id)
     finished = _finished(plan)
     done.parts = tuple(name if name in finished else name + INFRA_SUFFIX for name in shards)
     plan.lake.keep_only("test_verdicts", done.parts, **plan.keys)

@@ -14,10 +14,10 @@ from flows.cli import data as cli_data
 from flows.cli import read as cli_read
 from flows.cli import run as cli_run
 from flows.cli import upkeep as cli_upkeep
-from flows.night.signals import INTERRUPTED, TERMINATED, signals_end_cleanly
 from flows.orchestration.packages import verify_packages
 from schemas.display import plain_text
 from schemas.errors import ParleyError
+from tasks.driver.signals import INTERRUPTED, signals_end_cleanly
 from tasks.planning.request import explain
 from tasks.storage.disk import disk_full, is_full
 from tasks.storage.home import find_home
@@ -80,14 +80,7 @@ def _run() -> int:
         _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. Check your rights there'}")
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        _say_how_to_go_on()
         return INTERRUPTED
-    except SystemExit as ending:
-        if ending.code in (INTERRUPTED, TERMINATED):
-            _say_how_to_go_on()
-        raise
-    if code == INTERRUPTED:
-        _say_how_to_go_on()
     return code if isinstance(code, int) else 0
 
 

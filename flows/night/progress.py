@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from flows.night.signals import heed_signals
+from tasks.driver.signals import heed_signals
 
 
 class Board:

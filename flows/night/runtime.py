@@ -14,6 +14,7 @@ from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.driver.fan_out import living_workers
+from tasks.driver.signals import terminated_in_time
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
@@ -125,7 +126,8 @@ def night(home: Home, workers: int, board: Board | None = None, secret_names: tu
     opened = Night(home, workers, board, secret_names)
     token = _current.set(opened)
     try:
-        yield opened
+        with terminated_in_time():
+            yield opened
     finally:
         _current.reset(token)
         opened.close()

@@ -5,9 +5,10 @@ Workers of the temporary cluster are children of the driver. Each watches a pipe
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,9 +16,10 @@ from flows.orchestration import packages
 from flows.orchestration.packages import verify_packages as verify_packages
 from flows.orchestration.processes import hidden_secrets, looks_secret
 from schemas.errors import ServerUnavailable
+from tasks.driver.signals import stop_asked
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Nanny
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
@@ -74,13 +76,13 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
 
     packages.verify_packages()
     scratch.mkdir(parents=True, exist_ok=True)
-    with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack:
+    with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack, _ending_at_once() as nanny:
         try:
             with hidden_secrets(secret_names):
                 cluster = LocalCluster(
                     n_workers=n_workers,
                     threads_per_worker=threads_per_worker,
-                    processes=True,
+                    worker_class=nanny,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
@@ -123,6 +125,34 @@ def _named_cluster(address: str) -> "Iterator[Client]":
         yield client
 
 
+@contextmanager
+def _ending_at_once() -> "Iterator[type[Nanny]]":
+    """What starts workers and replaces dead ones, for the time of the block. A signal ends them at once, and none is replaced."""
+    from distributed import Nanny
+
+    started: list[Nanny] = []
+
+    class StoppingNanny(Nanny):
+        async def instantiate(self) -> Any:
+            if stop_asked():
+                self.close_gracefully()
+                return self.status
+            started.append(self)
+            return await super().instantiate()
+
+    try:
+        yield StoppingNanny
+    except Exception:
+        raise
+    except BaseException:
+        for nanny in started:
+            nanny.close_gracefully()
+            if nanny.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+        raise
+
+
 def _run_by_value(client: "Client", function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """Run a function in every worker. It is sent as code: by name, a worker might find somebody else's module."""
     import cloudpickle
@@ -147,8 +177,6 @@ def _private_worker(secret_names: tuple[str, ...]) -> "WorkerPlugin":
         dropped = tuple(name for name in os.environ if looks_secret(name) and name not in secret_names)
 
         def setup(self, worker: Any) -> None:
-            import signal
-
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             for name in self.dropped:
                 os.environ.pop(name, None)

@@ -1,17 +1,22 @@
 """Spreads many shards over Dask workers; yields results as they come."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from schemas.errors import ServerUnavailable
+from tasks.driver.signals import heed_signals
 from tasks.storage.tries import ShardTaken
+from tasks.worker.process import close_run
 
 S = TypeVar("S")
 R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
+_HEED_EVERY_S = 0.2
 
 
 def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
@@ -29,8 +34,20 @@ def living_workers(client: Any, limit_s: float = REPLACED_S) -> tuple[str, ...]:
                 f"the Dask cluster has had no worker for {limit_s:g} s. Start one (`dask worker`) or unset PARLEY_DASK_ADDRESS; "
                 "where it is this machine's own cluster, look for a lack of memory. The same command typed again goes on"
             )
+        heed_signals()
         time.sleep(0.1)
     return tuple(sorted(found))
+
+
+@contextmanager
+def closing_run(client: Any, run_id: str) -> Iterator[None]:
+    """Let the workers let go of a run at the block's end. Not where a signal ends it: they may be dead, or end soon."""
+    try:
+        yield
+    except Exception:
+        client.run(close_run, run_id)
+        raise
+    client.run(close_run, run_id)
 
 
 def fan_out(
@@ -55,27 +72,34 @@ def fan_out(
         ServerUnavailable: the cluster itself is gone.
         Exception: a shard's own. The other shards are cancelled first; their finished work stays.
     """
-    from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
     waiting = iter(enumerate(shards))
     workers = living_workers(client) if in_turn else ()
     futures: dict[Any, S] = {}
 
-    def submit(count: int | None) -> list[Any]:
-        begun = []
+    arrived: SimpleQueue[Any] = SimpleQueue()
+
+    def submit(count: int | None) -> None:
         for number, shard in islice(waiting, count):
             place = {"workers": [workers[number % len(workers)]], "allow_other_workers": True} if workers else {}
-            begun.append(client.submit(function, shard, pure=False, retries=0, priority=-number, **place))
-            futures[begun[-1]] = shard
-        return begun
+            future = client.submit(function, shard, pure=False, retries=0, priority=-number, **place)
+            futures[future] = shard
+            future.add_done_callback(arrived.put)
 
     results: list[R] = []
     lost: list[S] = []
-    arriving = as_completed(submit(at_once), loop=client.loop)
+    submit(at_once)
+    n_arrived = 0
     try:
-        for future in arriving:
-            arriving.update(submit(1))
+        while n_arrived < len(futures):
+            heed_signals()
+            try:
+                future = arrived.get(timeout=_HEED_EVERY_S)
+            except Empty:
+                continue
+            n_arrived += 1
+            submit(1)
             try:
                 result = future.result()
             except (KilledWorker, ShardTaken):

@@ -33,7 +33,8 @@ INVOCATION_LIMIT_S = 300.0
 PR_SET_CHILD_SUBREAPER = 36
 INJECTED = Path(__file__).with_name("injected")
 
-Victim = Literal["driver", "worker", "bwrap", "server"]
+Victim = Literal["driver", "worker", "bwrap", "server", "group", "timeout"]
+"""`group`: the driver and all that a signal to its process group reaches. `timeout`: the driver, then its group, as that does."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Kill:
     point: str
     victim: Victim
     nth: int = 1
+    signals: tuple[int, ...] = (signal.SIGKILL,)
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,10 @@ class Night:
         done = Ended(process.returncode, self._said("out.txt"), self._said("err.txt"), gone_at - begun)
         marks = sorted(self._plan_folder().glob("[0-9]*.json"))
         said = [json.loads(mark.read_text(encoding="utf-8")) for mark in marks]
-        happened = [Happened(Kill(s["point"], s["victim"], s["nth"]), s["pid"], s["at"]) for s in said]
+        happened = [Happened(Kill(s["point"], s["victim"], s["nth"], tuple(s["signals"])), s["pid"], s["at"]) for s in said]
         assert [h.kill for h in happened] == list(kills), f"kills that happened: {happened}; it said: {done}"
         for one in happened:
-            self.count(one, gone_at if one.kill.victim == "driver" else one.at + 0.05)
+            self.count(one, gone_at if one.kill.victim in ("driver", "group", "timeout") else one.at + 0.05)
         return done
 
     def count(self, kill: Happened, until: float) -> None:

@@ -1,13 +1,16 @@
-"""SIGKILL at every named point; each next command goes on, and the end equals a night that nothing interrupted.
+"""SIGKILL or SIGTERM at every named point; each next command goes on, and the end equals a night that nothing interrupted.
 
 One home is killed again and again, so that a night's fixed costs are paid once. Random moments: `python -m tests.crash`.
 """
 
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tasks.driver.signals import END_LIMIT_S, INTERRUPTED, TERMINATED
 from tests.crash.comparison import Tables, differences, leftovers, tables
 from tests.crash.conftest import with_earlier_nights
 from tests.crash.night import TURNS, Kill, Night, counting_server
@@ -54,3 +57,38 @@ def test_a_night_killed_at_every_named_point_equals_one_that_was_not(night: Nigh
     assert differences(tables(night.home), uninterrupted) == []
     assert TURNS <= night.counter.calls() <= night.allowed
     assert leftovers(night.home, night.temporary, night.pids()) == []
+
+
+TERM = (signal.SIGTERM,)
+STOPS = (
+    Kill("worker begins", "group", signals=TERM),
+    Kill("stage stage", "driver", signals=TERM),
+    Kill("between turns", "driver", 30, TERM),
+    Kill("between turns", "group", 30, TERM),
+    Kill("between turns", "timeout", 30, TERM),
+    Kill("between turns", "driver", 30, (signal.SIGINT, signal.SIGINT)),
+    Kill("before verdicts rename", "timeout", 2, TERM),
+    Kill("stage score", "group", signals=(signal.SIGINT,)),
+    Kill("before warehouse rename", "group", signals=(*TERM, *TERM)),
+)
+
+
+def test_a_night_that_is_asked_to_stop_ends_soon_and_goes_on(night: Night, uninterrupted: Tables) -> None:
+    standing = night.environ.pop("PREFECT_API_URL")
+    stop(night, Kill("after server rename", "driver", signals=TERM))
+    night.environ["PREFECT_API_URL"] = standing
+    for kill in STOPS:
+        stop(night, kill)
+    assert night.run().line()["status"] == "finished"
+    assert differences(tables(night.home), uninterrupted) == []
+    assert TURNS <= night.counter.calls() <= night.allowed
+    assert leftovers(night.home, night.temporary, night.pids()) == []
+
+
+def stop(night: Night, kill: Kill) -> None:
+    """A night that is stopped as a container or `timeout` stops it: in time, with what to type, and without a process left."""
+    ended = night.run([kill])
+    assert time.monotonic() - night.happened[-1].at < 2 * END_LIMIT_S, kill
+    assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), f"{kill}: {ended}"
+    assert ended.err.count("go on with: parley run crash.six") == 1, f"{kill}: {ended}"
+    assert not any(word in ended.err for word in ("Traceback", "leaked")), f"{kill}: {ended}"

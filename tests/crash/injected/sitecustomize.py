@@ -1,8 +1,8 @@
 """Loaded by Python at its start wherever this folder is on PYTHONPATH: kills a process of Parley's at a named point, once.
 
-`PARLEY_CRASH_PLAN` names a folder with `plan.json`, a list of {"point", "victim", "nth"}. A kill is armed when the one before it
-has happened, and happens at the n-th time since then that a process reaches the point. `<number>.json` is its mark, made by
-O_EXCL before the signal is sent. The product knows nothing of this: its functions are wrapped after their import.
+`PARLEY_CRASH_PLAN` names a folder with `plan.json`, a list of {"point", "victim", "nth", "signals"}. A kill is armed when the
+one before it has happened, and happens at the n-th time since then that a process reaches the point. `<number>.json` is its mark,
+made by O_EXCL before the signal is sent. The product knows nothing of this: its functions are wrapped after their import.
 """
 
 import json
@@ -46,17 +46,37 @@ class Kills:
             self.kill(number, program)
 
     def kill(self, number, program=None):
-        victim = self.plan[number]["victim"]
-        pid = {"worker": os.getpid(), "driver": int(os.environ[DRIVER]), "server": _server(), "bwrap": program}[victim]
+        victim, driver = self.plan[number]["victim"], int(os.environ[DRIVER])
+        groups = {"group": [-driver], "timeout": [driver, -driver]}
+        pid = {"worker": os.getpid(), "server": _server(), "bwrap": program}.get(victim, driver)
         said = json.dumps({**self.plan[number], "pid": pid, "at": time.monotonic()})
         try:
             descriptor = os.open(self.mark(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             return
         os.write(descriptor, said.encode())
-        os.kill(pid, signal.SIGKILL)
-        if victim == "driver":
+        orders = [(target, each) for target in groups.get(victim, [pid]) for each in self.plan[number]["signals"]]
+        sending = threading.Thread(target=_send, args=(orders, driver))
+        sending.start()  # so that a signal's handler in this thread does not keep the next from being sent
+        sending.join()
+        if victim in ("driver", *groups):
             time.sleep(60)  # a worker follows its driver within moments; until then it stays at this very point
+
+
+def _send(orders, driver):
+    for pid, number in orders:
+        os.kill(pid, number)
+        while number != signal.SIGKILL and _is_pending(driver, number):
+            time.sleep(0.005)  # two at once would be one
+
+
+def _is_pending(pid, number):
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
+    except OSError:
+        return False
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def _server():
@@ -127,7 +147,18 @@ def _wrap_copying(module, kills):
     module.copy_file = wrapped
 
 
+def _wrap_board(module, kills):
+    stage = module.Board.stage
+
+    def wrapped(self, title, name, total=0):
+        stage(self, title, name, total)
+        kills.reach(f"stage {name}")
+
+    module.Board.stage = wrapped
+
+
 WRAPPERS = {
+    "flows.night.progress": _wrap_board,
     "tasks.storage.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,
@@ -172,7 +203,7 @@ def _wrap_files(kills):
     def wrapped_replace(source, target, **options):
         place = str(target)
         name = next((n for n, mark in (("shard", "/episodes/"), ("verdicts", "/test_verdicts/")) if mark in place), None)
-        name = "warehouse" if place.endswith("/warehouse.duckdb") else name
+        name = {"warehouse.duckdb": "warehouse", "server.json": "server"}.get(os.path.basename(place), name)
         if name:
             kills.reach(f"before {name} rename")
         replace(source, target, **options)
@@ -188,4 +219,6 @@ if os.environ.get(PLAN):
         _file.write(f"{os.getpid()}\n")
     _kills = Kills(os.environ[PLAN])
     _wrap_files(_kills)
+    if "--multiprocessing-fork" in sys.orig_argv:
+        _kills.reach("worker begins")
     sys.meta_path.insert(0, AfterImport(_kills))

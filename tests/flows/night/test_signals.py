@@ -1,19 +1,14 @@
 """SIGINT and SIGTERM: a clean end wherever they come, also where Python drops the exception that they raise."""
 
 import signal
-import subprocess
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.crash.night import Night, adopting_orphans, counting_server
 from tests.flows.drivers import driver
 
 PROGRAM = """
 import asyncio, os, signal, sys, time
-from flows.night.signals import heed_signals, signals_end_cleanly
+from tasks.driver.signals import heed_signals, signals_end_cleanly
 
 class Finalized:
     def __del__(self):
@@ -45,7 +40,7 @@ with signals_end_cleanly():
 """
 PATIENT = """
 import sys, time
-from flows.night.signals import signals_end_cleanly
+from tasks.driver.signals import signals_end_cleanly
 with signals_end_cleanly(lambda: print("last words", flush=True)):
     try:
         print("0", flush=True)
@@ -57,7 +52,7 @@ with signals_end_cleanly(lambda: print("last words", flush=True)):
 
 
 @pytest.mark.parametrize(
-    ("place", "number", "status"), [("finalizer", "SIGTERM", 143), ("callback", "SIGTERM", 143), ("finalizer", "SIGINT", -2)]
+    ("place", "number", "status"), [("finalizer", "SIGTERM", 143), ("callback", "SIGTERM", 143), ("finalizer", "SIGINT", 130)]
 )
 def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: str, number: str, status: int) -> None:
     with driver(PROGRAM, place, number) as program:
@@ -75,17 +70,6 @@ def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_first() -> None:
     assert (said, program.process.returncode) == ("last words\n", 130)
 
 
-def test_a_second_ctrl_c_at_the_very_end_is_no_death_by_signal() -> None:
-    ending = "import atexit, time; atexit.register(lambda: (print(1, flush=True), time.sleep(60)))\n" + PATIENT.replace(
-        "finally", "except ValueError"
-    )
-    with driver(ending) as program:
-        for step in range(2):
-            assert program.hear() == step
-            program.process.send_signal(signal.SIGINT)
-        assert program.process.wait(40) == 130
-
-
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
     ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + PATIENT
     with driver(ignoring) as program:
@@ -93,48 +77,3 @@ def test_an_ignored_ctrl_c_stays_ignored() -> None:
         program.process.send_signal(signal.SIGINT)
         program.process.send_signal(signal.SIGTERM)
         assert program.hear() == 1
-
-
-def server_starts(night: Night) -> bool:
-    return (night.home / "prefect" / "server.json").exists()
-
-
-def dialogues_run(night: Night) -> bool:
-    return night.counter.server.answered > 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("bubblewrap")
-@pytest.mark.parametrize(
-    ("begun", "numbers", "status"),
-    [
-        (server_starts, (signal.SIGTERM,), 143),
-        (dialogues_run, (signal.SIGINT, signal.SIGINT), 130),
-    ],
-    ids=["SIGTERM while the server starts", "SIGINT twice in converse"],
-)
-def test_a_night_that_is_stopped_says_what_to_type_and_leaves_no_process(
-    tmp_path: Path, begun: Callable[[Night], bool], numbers: tuple[signal.Signals, ...], status: int
-) -> None:
-    with adopting_orphans(), counting_server(max_seconds=600) as counter:
-        counter.server.holds_after = 1  # so that it is not over by then
-        night = Night(tmp_path, counter)
-        with night.started() as process:
-            wait_until(lambda: begun(night), process)
-            for number in numbers:
-                process.send_signal(number)
-                time.sleep(0.2)  # two presses of a key, not one
-            process.wait(90)
-            left = night.wait_until_alone(60)
-            said = (tmp_path / "err.txt").read_text(encoding="utf-8")
-        assert (process.returncode, left) == (status, []), said
-        assert "go on with: parley run crash.six" in said
-        assert "Traceback" not in said
-
-
-def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None, "it ended before"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

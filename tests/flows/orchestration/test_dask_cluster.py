@@ -27,7 +27,7 @@ BUSY = """
 import json, os, sys, time
 from pathlib import Path
 from flows.orchestration.server import starting_prefect_server
-from flows.night.signals import signals_end_cleanly
+from tasks.driver.signals import signals_end_cleanly
 from flows.orchestration.dask_cluster import dask_cluster
 home = Path(sys.argv[1])
 try:

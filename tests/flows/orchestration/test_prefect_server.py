@@ -25,7 +25,7 @@ USER = """
 import dataclasses, json, sys
 from pathlib import Path
 from flows.orchestration.server import prefect_server
-from flows.night.signals import signals_end_cleanly
+from tasks.driver.signals import signals_end_cleanly
 with signals_end_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_MODEL",)) as server:
     print(json.dumps(dataclasses.asdict(server)), flush=True)
     sys.stdin.read()

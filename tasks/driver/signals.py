@@ -1,0 +1,160 @@
+"""SIGINT and SIGTERM end a command cleanly and soon, wherever in its work they find it.
+
+Both raise an exception in the main thread, which unwinds the stack: clusters and servers are ended on the way. Such an exception
+can be lost: Python drops what is raised in a finalizer or a callback, an event loop logs what one of its callbacks raises, and
+while a flow runs the handler of SIGTERM is Prefect's. So a thread reads the kernel's own note of each signal, too (a wakeup
+descriptor): `heed_signals` asks it between two steps and while the driver waits, and what has not ended in time is ended as it
+stands, as safely as SIGKILL would: children follow their parent by themselves.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED, TERMINATED = 130, 143
+END_LIMIT_S = 8.0
+"""From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
+
+
+class _Watch:
+    """Notes the signals of this process and bounds the time that it takes to end after the first."""
+
+    def __init__(self, heeded: tuple[signal.Signals, ...], last_words: Callable[[], None]) -> None:
+        self._heeded, self._last_words = heeded, last_words
+        self._came: list[int] = []
+        self._lock = threading.Lock()
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+        self._earlier = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._bound_the_end, name="parley-signals", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._earlier)
+        os.close(self._writing)
+        self._thread.join()
+        os.close(self._reading)
+
+    def status(self) -> int | None:
+        """The exit status of the signal that came; None as long as none has."""
+        self._note(0)
+        if signal.SIGTERM in self._came:
+            return TERMINATED
+        return INTERRUPTED if self._came else None
+
+    def end(self) -> NoReturn:
+        """Say the last words and end at once: all that an interpreter does at its end may take seconds, and nothing needs it."""
+        words, self._last_words = self._last_words, lambda: None
+        words()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(self.status() or TERMINATED)
+
+    def _bound_the_end(self) -> None:
+        while not self._came:
+            if not self._note(None):
+                return
+        deadline = time.monotonic() + END_LIMIT_S
+        while self._came.count(signal.SIGINT) < 2 and (left_s := deadline - time.monotonic()) > 0:
+            if not self._note(left_s):
+                return
+        self.end()
+
+    def _note(self, limit_s: float | None) -> bool:
+        """Take in what came, after waiting for it at most so long; whether more can come."""
+        if not select.select([self._reading], [], [], limit_s)[0]:
+            return True
+        with self._lock:
+            try:
+                said = os.read(self._reading, 4096)
+            except BlockingIOError:  # the other thread was first
+                return True
+            self._came += [number for number in said if number in self._heeded]
+            return bool(said)
+
+
+_watches: list[_Watch] = []
+
+
+@contextmanager
+def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, then end the process (exit status 143 or 130) unless its work is done.
+
+    A second Ctrl-C ends it at once; a second SIGTERM changes nothing: `timeout` sends two.
+
+    Does nothing outside the main thread, where Python allows no handlers. An ignored SIGINT (`nohup`, `&`) stays ignored.
+
+    Args:
+        last_words: called once where a signal ends the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: set[int] = set()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if number not in heard:
+            heard.add(number)
+            raise _ending(number)
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, end)
+    watch = _Watch((signal.SIGTERM, signal.SIGINT), last_words)
+    _watches.append(watch)
+    try:
+        yield
+    except BaseException as ending:
+        if watch.status() is not None and not (isinstance(ending, SystemExit) and ending.code == 0):
+            watch.end()
+        raise
+    finally:
+        _watches.remove(watch)
+        watch.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def terminated_in_time() -> Iterator[None]:
+    """Bound the time from SIGTERM to the end of a flow that another program runs, such as Prefect's runner, and handles."""
+    if _watches or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch = _Watch((signal.SIGTERM,), lambda: None)
+    _watches.append(watch)
+    try:
+        yield
+    finally:
+        _watches.remove(watch)
+        watch.close()
+
+
+def stop_asked() -> bool:
+    """Whether a signal that ends this command has come."""
+    return any(watch.status() is not None for watch in _watches)
+
+
+def heed_signals() -> None:
+    """End here if a signal asked for it before and the work went on all the same.
+
+    Raises:
+        SystemExit: SIGTERM came (status 143).
+        KeyboardInterrupt: SIGINT came.
+    """
+    for watch in _watches:
+        if (status := watch.status()) is not None:
+            raise _ending(signal.SIGTERM if status == TERMINATED else signal.SIGINT)
+
+
+def _ending(number: int) -> BaseException:
+    return SystemExit(TERMINATED) if number == signal.SIGTERM else KeyboardInterrupt()
