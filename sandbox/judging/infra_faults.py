@@ -1,31 +1,25 @@
 """Faults of the machine, told from faults of the installation: what the machine was short of may be there when a run is alone."""
 
-import errno
 import functools
-import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from sandbox.host.shortage import SHORT_OF
 from sandbox.host.slots import alone
 from schemas.errors import HostShortage, SandboxUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_SHORT_OF = {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE}
-_SAID = re.compile(
-    "cannot allocate memory|resource temporarily unavailable|out of memory|MemoryError|too many open files|"
-    "can't start new thread|ended from outside by signal 9|overloaded",
-    re.IGNORECASE,
-)
-"""How the kernel's answers read in what bwrap, Python and Docker write before a candidate begins, and our own words for it."""
 
 
 def is_shortage(fault: SandboxUnavailable) -> bool:
-    """Whether the machine lacked memory, processes, descriptors or time, as far as the fault tells."""
-    cause = fault.__cause__
-    if isinstance(fault, HostShortage) or (isinstance(cause, OSError) and cause.errno in _SHORT_OF):
-        return True
-    return _SAID.search(str(fault)) is not None
+    """Whether the machine lacked memory, processes, descriptors or time: by the fault's own type, or by what caused it."""
+    cause: BaseException | None = fault
+    while cause is not None:
+        if isinstance(cause, HostShortage) or (isinstance(cause, OSError) and cause.errno in SHORT_OF):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def retried_alone(run: Callable[P, T]) -> Callable[P, T]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandbox.host.python_environment import package_folders
+from sandbox.host.shortage import sandbox_fault
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.python_syntax import parse
-from schemas.errors import HostShortage, SandboxUnavailable
+from schemas.errors import HostShortage
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
@@ -118,12 +119,12 @@ def run_job(
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
     if not done.report.startswith(_READY):
-        fault = HostShortage if done.timed_out else SandboxUnavailable
-        raise fault(
+        said = harmless(done.stderr.decode(errors="replace"))[-300:].strip() or "no message"
+        message = (
             f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
-            f"after {done.wall_s:.1f} s): {harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; "
-            "try `parley doctor`"
+            f"after {done.wall_s:.1f} s): {said}; try `parley doctor`"
         )
+        raise HostShortage(message) if done.timed_out else sandbox_fault(message, said)
     return _believable(done, _records(done.report.removeprefix(_READY), secret), limits)
 
 

@@ -26,7 +26,7 @@ from sandbox.host.shared_folder import shared_folder
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
 from sandbox.interface import Completed
-from schemas.errors import SandboxUnavailable
+from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 _UNPACK = 'tar -xf "/proc/self/fd/$0" --unlink-first --recursive-unlink || exit 73; exec "$@"'
@@ -194,13 +194,9 @@ class _SetUp:
         """Raises SandboxUnavailable unless the program was reached, or overran its wall limit."""
         if self._child is not None and (self._reached or ending.overran):
             return
-        raise SandboxUnavailable(_why_not_reached(ending))
-
-
-def _why_not_reached(ending: Ending) -> str:
-    if ending.overran:
-        return f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded"
-    return why_no_sandbox(ending.returncode, ending.stderr)
+        if ending.overran:
+            raise HostShortage(f"bubblewrap did not set up a sandbox within {ending.wall_s:.0f} s: the host is overloaded")
+        raise why_no_sandbox(ending.returncode, ending.stderr)
 
 
 def _privileges(uid: int) -> tuple[str, ...]:

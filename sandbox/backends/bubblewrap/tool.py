@@ -2,11 +2,13 @@
 
 import functools
 import shutil
+import signal
 import subprocess
 
 from sandbox.host.python_environment import interpreter
+from sandbox.host.shortage import sandbox_fault
 from sandbox.interface import Sandbox
-from schemas.errors import SandboxUnavailable
+from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 NAMESPACES_AS_ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
@@ -38,22 +40,24 @@ def bwrap_version(path: str) -> str:
     return said.decode(errors="replace").strip().rpartition(" ")[2]
 
 
-def why_no_sandbox(returncode: int, stderr: bytes) -> str:
-    """The error for a bwrap that ended before the program was reached, with the remedy.
+def why_no_sandbox(returncode: int, stderr: bytes) -> SandboxUnavailable:
+    """The fault that says what to do about a bwrap that ended before the program was reached.
 
     Args:
         returncode: as `Popen.returncode`; below zero where a signal ended it.
     """
     if returncode < 0:
-        return f"bubblewrap was ended from outside by signal {-returncode}"
+        fault = HostShortage if returncode == -signal.SIGKILL else SandboxUnavailable
+        return fault(f"bubblewrap was ended from outside by signal {-returncode}")
     said = last_line(stderr)
     if any(word in said.lower() for word in ("namespace", "not permitted", "uid map")):
-        return (
+        return sandbox_fault(
             f"bubblewrap may not make namespaces here ({said}): allow unprivileged user namespaces (sysctl "
             "kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, "
-            "kernel.apparmor_restrict_unprivileged_userns=0), or give the container CAP_SYS_ADMIN"
+            "kernel.apparmor_restrict_unprivileged_userns=0), or give the container CAP_SYS_ADMIN",
+            said,
         )
-    return f"bubblewrap could not set up a sandbox (exit {returncode}): {said}"
+    return sandbox_fault(f"bubblewrap could not set up a sandbox (exit {returncode}): {said}", said)
 
 
 def last_line(text: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import SandboxUnavailable
+from sandbox.host.shortage import sandbox_fault
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -29,7 +29,7 @@ def daemon_faults(doing: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException, OSError) as error:
-        raise SandboxUnavailable(f"docker could not {doing}: {_said(error)}{_remedy(error)}") from error
+        raise sandbox_fault(f"docker could not {doing}: {_said(error)}{_remedy(error)}", _said(error)) from error
 
 
 def client(base_url: str | None, concurrency: int) -> "DockerClient":

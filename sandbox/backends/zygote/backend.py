@@ -22,10 +22,11 @@ from sandbox.host.file_archive import checked_name
 from sandbox.host.mount_tree import HARNESS_DIRECTORY
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
 from sandbox.host.rlimits import MIB, bounds
+from sandbox.host.shortage import sandbox_fault
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Ending, Streams, completed, follow, memory_file, open_pipe
 from sandbox.interface import Completed
-from schemas.errors import SandboxUnavailable
+from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 _READY = b"ready"
@@ -150,11 +151,13 @@ class _Run:
         if ended is None:
             self._lease.discard()
             if not out_of_memory:
-                raise SandboxUnavailable("zygote: ended from outside during a run; the host may be out of memory")
+                raise HostShortage("zygote: ended from outside during a run; the host may be out of memory")
             ended = Ended(-signal.SIGKILL, 0.0, 0, 0)  # the run was out of memory, and took its zygote along
         if self._status != _READY and not overran:
-            said = self._status.decode(errors="replace") or "it was killed; the host may be out of memory"
-            raise SandboxUnavailable(f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less")
+            if not self._status:
+                raise HostShortage("zygote: a run was killed before it was isolated; the host may be out of memory")
+            said = self._status.decode(errors="replace")
+            raise sandbox_fault(f"zygote: a run could not be isolated: {said}. `--sandbox bubblewrap` needs less", said)
         ending = Ending(
             returncode=ended.returncode,
             overran=overran,

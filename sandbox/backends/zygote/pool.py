@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sandbox.backends.zygote.process import Zygote, ZygoteGone
 from sandbox.host.python_environment import interpreter, python_roots
+from sandbox.host.shortage import sandbox_fault
 from schemas.errors import SandboxUnavailable
 
 
@@ -74,7 +75,7 @@ class Lease:
             return zygote, use(zygote)
         except ZygoteGone as error:
             self.discard()
-            raise SandboxUnavailable(f"zygote: a fresh one does not run programs: {error}") from error
+            raise sandbox_fault(f"zygote: a fresh one does not run programs: {error}", str(error)) from error
 
     def _usable(self) -> Zygote:
         while self._zygote is None or not self._zygote.is_as_new():

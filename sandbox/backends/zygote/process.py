@@ -20,7 +20,7 @@ from sandbox.host.mount_tree import HARNESS_DIRECTORY, mount_arguments
 from sandbox.host.python_environment import clean_environment, interpreter, package_folders, python_roots
 from sandbox.host.rlimits import MIB
 from sandbox.host.seccomp import denied_calls_bpf
-from schemas.errors import SandboxUnavailable
+from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
 PYTHON_FLAGS = ("-S", "-s", "-P")
@@ -171,7 +171,7 @@ class Zygote:
             try:
                 resident, _ = self._ask(told, procs, _START_S)
             except ZygoteGone as error:
-                raise SandboxUnavailable(f"zygote: {self._last_words(error)}") from error
+                raise self._why_not_up(error) from error
         return int(resident)
 
     def _ask(self, question: Any, descriptors: Sequence[int], patience_s: float = _ANSWER_S) -> tuple[Any, list[int]]:
@@ -191,12 +191,12 @@ class Zygote:
             raise ZygoteGone("it ended")
         return marshal.loads(message), received
 
-    def _last_words(self, error: ZygoteGone) -> str:
-        """Why it did not get up: the last words of it or of bubblewrap."""
+    def _why_not_up(self, error: ZygoteGone) -> SandboxUnavailable:
+        """The fault that says what it or bubblewrap wrote before it ended."""
         try:
             _, stderr = self._process.communicate(timeout=_END_S)
         except subprocess.TimeoutExpired:
-            return f"{error}: the host is overloaded"
+            return HostShortage(f"zygote: {error}: the host is overloaded")
         return why_no_sandbox(self._process.returncode, stderr)
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.backends.bubblewrap.tool import why_no_sandbox
 from sandbox.host import capacity as host_capacity
 from sandbox.host import memory_cgroup, slots
+from sandbox.host.shortage import sandbox_fault
 from sandbox.host.slots import alone, hold_slot, slot_count
 from sandbox.judging import infra_faults
 from sandbox.judging.function_tests import run_function_tests
@@ -228,11 +231,14 @@ def short(number: int) -> SandboxUnavailable:
         (short(errno.EMFILE), True),
         (short(errno.ENOENT), False),
         (short(errno.ENOSPC), False),
-        (SandboxUnavailable("bubblewrap did not set up a sandbox within 20 s: the host is overloaded"), True),
-        (SandboxUnavailable("bubblewrap was ended from outside by signal 9"), True),
-        (SandboxUnavailable("bwrap: Creating new namespace failed: Resource temporarily unavailable"), True),
-        (SandboxUnavailable("bwrap: bubblewrap is not installed"), False),
-        (SandboxUnavailable("bubblewrap may not make namespaces here"), False),
+        (why_no_sandbox(-signal.SIGKILL, b""), True),
+        (why_no_sandbox(-signal.SIGTERM, b""), False),
+        (why_no_sandbox(1, b"bwrap: Creating new namespace failed: Resource temporarily unavailable\n"), True),
+        (why_no_sandbox(1, b"bwrap: Out of memory\n"), True),
+        (why_no_sandbox(1, b"bwrap: Creating new namespace failed: Operation not permitted\n"), False),
+        (sandbox_fault("docker could not start a container", "runc: fork/exec: cannot allocate memory"), True),
+        (sandbox_fault("docker could not start a container", "no such image"), False),
+        (SandboxUnavailable("the words alone say nothing: out of memory, overloaded"), False),
     ],
 )
 def test_what_counts_as_a_shortage(fault: SandboxUnavailable, expected: bool) -> None:
@@ -265,7 +271,7 @@ def test_a_shortage_is_retried_once_and_alone() -> None:
 DRIVER = """
 import json, subprocess, sys
 from pathlib import Path
-from sandbox import infra_faults
+from sandbox.judging import infra_faults
 from sandbox.registry import load
 from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
