@@ -109,7 +109,7 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
         for w in owed
     ]
     jobs.sort(key=lambda job: (-len(job.steps), -len(job.dialog.turns)))
-    size = max(1, -(-context.in_flight // _SHARDS_IN_FLIGHT))
+    size = max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
     return [ConverseShard(context, group) for group in dealt_shards(jobs, size, n_workers)]
 
 
@@ -149,7 +149,7 @@ def _write_members(plan: RunPlan) -> None:
 def context_for(
     plan: RunPlan, *, workers: int, cores: int, served: Mapping[ModelIdentity, str] = MappingProxyType({})
 ) -> RunContext:
-    """What the run's shards share; the endpoints' smaller budget is split over the worker processes.
+    """What the run's shards share; the endpoints' smaller concurrency is split over the worker processes.
 
     Args:
         workers: worker processes, 1 or more.
@@ -157,16 +157,16 @@ def context_for(
     """
     request, spec = plan.request, plan.spec
     asked = [request.model] if spec.simulator is None or request.simulator is None else [request.model, request.simulator]
-    budget = min(model.concurrency or request.concurrency for model in asked)
+    concurrency = min(model.concurrency or request.concurrency for model in asked)
     return RunContext(
         home=str(plan.home.path),
         invocation=secrets.token_hex(8),
         spec=spec,
         subject=_reached(spec.subject, plan.subject, served),
         simulator=None if spec.simulator is None or plan.simulator is None else _reached(spec.simulator, plan.simulator, served),
-        in_flight=max(1, budget // workers),
+        concurrency=max(1, concurrency // workers),
         environment=plan.environment,
-        shards_at_once=budget if budget < workers else None,
+        shards_at_once=concurrency if concurrency < workers else None,
         programs=max(1, cores // workers),
         fsync=request.fsync,
         check_served_model=request.model.check_served_model,

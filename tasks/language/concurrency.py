@@ -1,4 +1,4 @@
-"""Adaptive concurrency: additive increase, multiplicative decrease (as TCP's congestion window), inside an endpoint's budget."""
+"""Adaptive concurrency: additive increase, multiplicative decrease (as TCP's congestion window), up to what the user grants."""
 
 import asyncio
 import contextlib
@@ -11,23 +11,24 @@ _MEMORY = 64
 class AdaptiveLimit:
     """How many requests may be out at once. Belongs to one event loop.
 
-    It starts at the budget, since that is what the user grants. An overload (429, 5xx, timeout) lowers the limit, once for all
-    requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of the budget.
+    It starts at the concurrency that the user grants. An overload (429, 5xx, timeout) lowers the limit, once for all
+    requests that were out at that moment; each limit's worth of answers raises it by a thirty-second of it.
 
     The share of overloads among the latest requests decides how far it falls (as in data centre TCP): by half where all were
     overloads, by little where few were. So it settles just below an endpoint's capacity instead of swinging between it and its
-    half, and an endpoint that fails one request in a hundred for reasons of its own still gets most of the budget.
+    half, and an endpoint that fails one request in a hundred for reasons of its own still gets most of its concurrency.
     """
 
-    def __init__(self, budget: int, *, floor: int = 1, decrease: float = 0.5) -> None:
-        """`budget` >= `floor` >= 1 requests. The limit is multiplied by `decrease` (between 0 and 1) where all are overloads."""
-        if not 1 <= floor <= budget or not 0 < decrease < 1:
+    def __init__(self, concurrency: int, *, floor: int = 1, decrease: float = 0.5) -> None:
+        """`concurrency` >= `floor` >= 1 requests. The limit is multiplied by `decrease` (0 to 1) where all are overloads."""
+        if not 1 <= floor <= concurrency or not 0 < decrease < 1:
             raise ValueError(
-                f"budget {budget}, floor {floor}, decrease {decrease}: needs 1 <= floor <= budget and 0 < decrease < 1"
+                f"concurrency {concurrency}, floor {floor}, decrease {decrease}: "
+                "needs 1 <= floor <= concurrency and 0 < decrease < 1"
             )
-        self.budget, self.floor, self._decrease = budget, floor, decrease
-        self._window, self._era, self._before = float(budget), 0, float(budget)
-        self._step = max(1.0, budget / 32)
+        self.concurrency, self.floor, self._decrease = concurrency, floor, decrease
+        self._window, self._era, self._before = float(concurrency), 0, float(concurrency)
+        self._step = max(1.0, concurrency / 32)
         self._overload_share, self._n_known = 0.0, 0
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -72,8 +73,8 @@ class AdaptiveLimit:
     def succeeded(self, ticket: int) -> None:
         """An answer came. Answers to requests older than the last decrease tell nothing about the limit now."""
         self._learn(0.0)
-        if ticket == self._era and self._window < self.budget:
-            self._window = min(float(self.budget), self._window + self._step / self._window)
+        if ticket == self._era and self._window < self.concurrency:
+            self._window = min(float(self.concurrency), self._window + self._step / self._window)
             self._wake()
 
     def overloaded(self, ticket: int) -> None:

@@ -22,7 +22,7 @@ from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import ShardHold, take_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
-from tasks.worker.process import Worker, this_worker
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_runner import EpisodePrograms
 
 STAGE = "converse"
@@ -41,7 +41,7 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     worker.start_reporting()
     folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
-    played = worker.run(_play_all(worker, shard, hold))
+    played = worker.do(_play_all(worker.run(shard.context), shard, hold))
     hold.check()
     result = _write(shard, [one for one in played if isinstance(one, _Played)])
     for outcome in played:
@@ -50,33 +50,29 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     return result
 
 
-async def _play_all(worker: Worker, shard: ConverseShard, hold: ShardHold) -> "list[_Played | BaseException]":
-    context = shard.context
-    gate = worker.gate(context)
-
+async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "list[_Played | BaseException]":
     async def when_there_is_room(job: EpisodeJob) -> _Played:
-        async with gate:
-            return await _play(worker, context, job, hold)
+        async with run.gate:
+            return await _play(run, shard.context, job, hold)
 
     return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
-    run_id = context.run_id
-    worker.learn(context, job.problem)
-    journal = worker.journal(context)
+async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
+    run.learn(job.problem)
+    journal = run.journal
     hold.check()
-    worker.check_not_stopped(run_id)
+    run.check_not_stopped()
     if job.steps:
         journal.append(job.episode_id, job.attempt, job.steps)
 
     def journaled(write: Callable[[], None]) -> None:
         hold.check()
-        worker.check_not_stopped(run_id)
+        run.check_not_stopped()
         try:
             write()
         except (DiskFull, OSError) as fault:
-            worker.stop(run_id, fault)
+            run.stop(fault)
             raise
 
     free: list[Step] = []
@@ -92,28 +88,28 @@ async def _play(worker: Worker, context: RunContext, job: EpisodeJob, hold: Shar
         free.clear()
         paid.forget()
         answered = step.role is Role.ASSISTANT
-        worker.count(run_id, STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
+        run.count(STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
 
     started = utc_now()
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
-    programs = EpisodePrograms(worker.programs(context), paid.keep)
-    ending = await play_dialogue(opening, _cast(worker, context, job, programs, paid), keep)
+    programs = EpisodePrograms(run.programs, paid.keep)
+    ending = await play_dialogue(opening, _cast(run, context, job, programs, paid), keep)
     is_fault = ending.stop_reason is StopReason.INFRA
-    worker.count(run_id, STAGE, episodes=int(not is_fault), faults=int(is_fault))
+    run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Played(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
 
 
-def _cast(worker: Worker, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
+def _cast(run: RunState, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
     spec, benchmark = context.spec, registry.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        simulator = RememberingModel(worker.model(context, spec.simulator, context.simulator), paid)
+        simulator = RememberingModel(run.model(spec.simulator, context.simulator), paid)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),
         problem=job.problem,
         dialog=job.dialog,
-        subject=RememberingModel(worker.model(context, spec.subject, context.subject), paid),
+        subject=RememberingModel(run.model(spec.subject, context.subject), paid),
         simulator=simulator,
         sampling=spec.sampling,
         programs=programs,

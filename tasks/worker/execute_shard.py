@@ -15,7 +15,7 @@ from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import take_shard
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, RunContext, is_infra
-from tasks.worker.process import Worker, this_worker
+from tasks.worker.process import RunState, this_worker
 from tasks.worker.program_runner import program_id, sandbox_of
 
 STAGE = "execute"
@@ -34,6 +34,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     """
     worker = this_worker()
     worker.start_reporting()
+    run = worker.run(shard.context)
     folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
@@ -42,8 +43,8 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     n_run = 0
     with ThreadPoolExecutor(shard.context.programs) as threads:
         for item in shard.items:
-            runs = test_runs(shard.context, item)
-            decided = list(threads.map(lambda run, item=item: _decide(worker, shard, sandbox, item, run, known), runs))
+            tests = test_runs(shard.context, item)
+            decided = list(threads.map(lambda test, item=item: _decide(run, shard, sandbox, item, test, known), tests))
             for verdict, ran in decided:
                 verdicts.append(verdict)
                 n_run += ran
@@ -51,7 +52,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
                     known[verdict.verdict_id] = ProgramVerdict.model_validate(
                         {name: getattr(verdict, name) for name in ("verdict_id", *DECIDED)}
                     )
-            worker.count(shard.context.spec.run_id, STAGE, episodes=1, programs=len(runs))
+            run.count(STAGE, episodes=1, programs=len(tests))
     hold.check()
     return _write(shard, verdicts, n_run)
 
@@ -75,10 +76,10 @@ def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
 
 
 def _decide(
-    worker: Worker, shard: ExecuteShard, sandbox: Sandbox, item: ExecuteItem, run: TestRun, known: Mapping[str, ProgramVerdict]
+    run: RunState, shard: ExecuteShard, sandbox: Sandbox, item: ExecuteItem, test: TestRun, known: Mapping[str, ProgramVerdict]
 ) -> tuple[TestVerdict, bool]:
     spec, episode = shard.context.spec, item.episode
-    key = verdict_id_of(shard.context, run)
+    key = verdict_id_of(shard.context, test)
     verdict = TestVerdict(
         run_id=spec.run_id,
         benchmark=spec.benchmark,
@@ -86,21 +87,21 @@ def _decide(
         episode_id=episode.episode_id,
         problem_id=episode.problem_id,
         sample=episode.sample,
-        turn=run.turn,
-        instruction_id=run.instruction_id,
+        turn=test.turn,
+        instruction_id=test.instruction_id,
         outcome=Outcome.ERROR,
         verdict_id=key,
         sandbox=spec.sandbox,
     )
-    if run.code is None or key is None:
+    if test.code is None or key is None:
         outcome = Outcome.INFRA if episode.stop_reason is StopReason.INFRA else Outcome.ERROR
         return verdict.model_copy(update={"outcome": outcome, "detail": episode.error or "no answer"}), False
     told = _told_in_dialogue(episode).get(key) or known.get(key)
     if told is not None:
         return _with_result(verdict, told), False
     try:
-        with worker.program_slots(shard.context):
-            said = run_program(sandbox, run.kind, run.code, run.tests, spec.limits)
+        with run.program_slots:
+            said = run_program(sandbox, test.kind, test.code, test.tests, spec.limits)
     except SandboxUnavailable as fault:
         return verdict.model_copy(update={"outcome": Outcome.INFRA, "detail": str(fault)}), True
     return _with_result(verdict, said), True

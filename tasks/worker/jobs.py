@@ -18,8 +18,8 @@ class RunContext:
     Attributes:
         home: path of the Parley home, the same for driver and workers.
         invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
-        in_flight: model requests that one worker process may have under way for this run.
-        shards_at_once: shards under way on all workers together, where the budget is smaller than the number of workers.
+        concurrency: model requests that one worker process may have in flight for this run.
+        shards_at_once: shards under way on all workers together, where the concurrency is smaller than the number of workers.
         programs: programs that one worker process may run at the same time.
         environment: the sandbox's fingerprint, part of every verdict's id.
     """
@@ -29,20 +29,19 @@ class RunContext:
     spec: RunSpec
     subject: ModelEndpoint
     simulator: ModelEndpoint | None
-    in_flight: int
+    concurrency: int
     environment: str
     shards_at_once: int | None = None
     programs: int = 1
     fsync: bool = False
     check_served_model: bool = True
     timeout_s: float = 300.0
+    patience_s: float = 300.0
 
     @cached_property
     def run_id(self) -> str:
         """The spec's, digested once."""
         return self.spec.run_id
-
-    patience_s: float = 300.0
 
 
 @dataclass(frozen=True)

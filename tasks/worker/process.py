@@ -1,15 +1,15 @@
-"""State of one worker process: its event loop, open models, journal segments and progress.
+"""State of one worker process: its event loop, what each run holds open in it, and progress.
 
-All shards that a process has in flight share one loop and, for each run, one limit of requests.
+All shards that a process has under way share one loop and, for each run, one limit of requests.
 """
 
 import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from pathlib import Path
+from functools import cached_property
 from typing import Any, TypeVar
 
 from schemas.problem import Problem
@@ -26,23 +26,82 @@ PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 
 
+class RunState:
+    """What one run holds open in this process. All but `program_slots` and `count` is for the process's loop alone."""
+
+    def __init__(self, context: RunContext, reports: ReportCache, count: Callable[..., None]) -> None:
+        self.context = context
+        self.gate = asyncio.Semaphore(context.concurrency)
+        """Bounds the episodes under way, and so the requests: an episode has at most one. Begun episodes go before new ones."""
+        self.program_slots = threading.Semaphore(context.programs)
+        self._reports, self._count = reports, count
+        self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
+        self._problems: dict[str, Problem] = {}
+        self._stopped: Exception | None = None
+
+    @cached_property
+    def journal(self) -> JournalWriter:
+        """Where this process writes what the run's models say."""
+        return JournalWriter(Home.at(self.context.home).journal(self.context.run_id), fsync=self.context.fsync)
+
+    @cached_property
+    def programs(self) -> RunPrograms:
+        """Runs the programs that the run's dialogues want, for all of its shards in this process."""
+        return RunPrograms(self.context, self.program_slots, self._reports, lambda n: self.count("converse", programs=n))
+
+    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint) -> ChatModel:
+        """The open model, made at first use."""
+        from tasks.language.opening import open_model
+
+        if (identity, endpoint) not in self._models:
+            benchmark = registry.load(self.context.spec.benchmark)
+            self._models[identity, endpoint] = open_model(
+                identity,
+                endpoint,
+                concurrency=self.context.concurrency,
+                gold=lambda problem_id, turn: benchmark.play.gold_answer(self._problems[problem_id], turn),
+                check_served_model=self.context.check_served_model,
+                timeout_s=self.context.timeout_s,
+                patience_s=self.context.patience_s,
+            )
+        return self._models[identity, endpoint]
+
+    def learn(self, problem: Problem) -> None:
+        """Make a problem's reference known to the controls."""
+        self._problems[problem.problem_id] = problem
+
+    def stop(self, fault: Exception) -> None:
+        """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
+        self._stopped = self._stopped or fault
+
+    def check_not_stopped(self) -> None:
+        """Raise what stopped the run in this process."""
+        if self._stopped is not None:
+            raise self._stopped
+
+    def count(self, stage: str, **amounts: int) -> None:
+        """Add to what the next progress report says of the run."""
+        self._count(self.context.run_id, stage, **amounts)
+
+    async def close(self) -> None:
+        """Close every open model, journal and program thread."""
+        for model in self._models.values():
+            await model.aclose()
+        for name in {"programs", "journal"} & vars(self).keys():
+            getattr(self, name).close()
+
+
 class Worker:
     """One for each process; made at the first shard."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._models: dict[tuple[str, ModelIdentity, ModelEndpoint], ChatModel] = {}
-        self._journals: dict[str, JournalWriter] = {}
-        self._gates: dict[str, asyncio.Semaphore] = {}
-        self._program_slots: dict[str, threading.Semaphore] = {}
-        self._programs: dict[str, RunPrograms] = {}
+        self._runs: dict[str, RunState] = {}
         self._reports = ReportCache()
-        self._problems: dict[tuple[str, str], Problem] = {}
         self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._stopped: dict[str, Exception] = {}
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the process's loop and wait for it."""
         with self._lock:
             if self._loop is None:
@@ -51,73 +110,14 @@ class Worker:
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
-    def journal(self, context: RunContext) -> JournalWriter:
-        """The run's journal segment of this process."""
-        run_id = context.run_id
+    def run(self, context: RunContext) -> RunState:
+        """A run's state, made at its first shard."""
         with self._lock:
-            if run_id not in self._journals:
-                self._journals[run_id] = JournalWriter(Home(Path(context.home)).journal(run_id), fsync=context.fsync)
-            return self._journals[run_id]
+            if context.run_id not in self._runs:
+                self._runs[context.run_id] = RunState(context, self._reports, self._add)
+            return self._runs[context.run_id]
 
-    def gate(self, context: RunContext) -> asyncio.Semaphore:
-        """Bounds the episodes under way, and so the requests: an episode has at most one. Begun episodes go before new ones."""
-        with self._lock:
-            return self._gates.setdefault(context.run_id, asyncio.Semaphore(context.in_flight))
-
-    def program_slots(self, context: RunContext) -> threading.Semaphore:
-        """Bounds the run's programs under way in this process."""
-        with self._lock:
-            return self._program_slots.setdefault(context.run_id, threading.Semaphore(context.programs))
-
-    def programs(self, context: RunContext) -> RunPrograms:
-        """Runs the programs that the run's dialogues want, for all of its shards in this process."""
-        with self._lock:
-            if context.run_id not in self._programs:
-                slots, run_id = self.program_slots(context), context.run_id
-
-                def count(amount: int) -> None:
-                    self.count(run_id, "converse", programs=amount)
-
-                self._programs[run_id] = RunPrograms(context, slots, self._reports, count)
-            return self._programs[context.run_id]
-
-    def model(self, context: RunContext, identity: ModelIdentity, endpoint: ModelEndpoint) -> ChatModel:
-        """The open model of a run, made at first use. Call it on the loop."""
-        from tasks.language.opening import open_model
-
-        key = (context.run_id, identity, endpoint)
-        with self._lock:
-            if key not in self._models:
-                self._models[key] = open_model(
-                    identity,
-                    endpoint,
-                    concurrency=context.in_flight,
-                    gold=self._gold(context),
-                    check_served_model=context.check_served_model,
-                    timeout_s=context.timeout_s,
-                    patience_s=context.patience_s,
-                )
-            return self._models[key]
-
-    def _gold(self, context: RunContext) -> Any:
-        benchmark, run_id = registry.load(context.spec.benchmark), context.run_id
-        return lambda problem_id, turn: benchmark.play.gold_answer(self._problems[run_id, problem_id], turn)
-
-    def stop(self, run_id: str, fault: Exception) -> None:
-        """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
-        self._stopped.setdefault(run_id, fault)
-
-    def check_not_stopped(self, run_id: str) -> None:
-        """Raise what stopped the run in this process."""
-        if run_id in self._stopped:
-            raise self._stopped[run_id]
-
-    def learn(self, context: RunContext, problem: Problem) -> None:
-        """Make a problem's reference known to the controls."""
-        self._problems[context.run_id, problem.problem_id] = problem
-
-    def count(self, run_id: str, stage: str, **amounts: int) -> None:
-        """Add to the next progress report."""
+    def _add(self, run_id: str, stage: str, **amounts: int) -> None:
         with self._lock:
             for name, amount in amounts.items():
                 self._counts[run_id, stage, name] += amount
@@ -153,20 +153,9 @@ class Worker:
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
-            models = [self._models.pop(key) for key in list(self._models) if key[0] == run_id]
-            journal = self._journals.pop(run_id, None)
-            self._gates.pop(run_id, None)
-            self._stopped.pop(run_id, None)
-            self._program_slots.pop(run_id, None)
-            programs = self._programs.pop(run_id, None)
-            for key in [key for key in self._problems if key[0] == run_id]:
-                del self._problems[key]
-        for model in models:
-            self.run(model.aclose())
-        if programs is not None:
-            programs.close()
-        if journal is not None:
-            journal.close()
+            state = self._runs.pop(run_id, None)
+        if state is not None:
+            self.do(state.close())
         close_idle()
 
 

@@ -25,7 +25,7 @@ _BAR = 48
 class Load:
     """What is asked of whom. Seconds and requests."""
 
-    budget: int = 128
+    concurrency: int = 128
     capacity: int = 32
     latency_s: float = 0.2
     free_s: float = 2.0
@@ -47,11 +47,13 @@ class Row:
 
 
 async def watch(server: ModelServer, load: Load) -> list[Row]:
-    """Keep the budget's worth of requests waiting through all three phases; a row every 0.25 s."""
-    model = OpenAIModel(IDENTITY, ModelEndpoint(base_url=server.base_url), policy=CallPolicy(concurrency=load.budget), environ={})
+    """Keep the concurrency's worth of requests waiting through all three phases; a row every 0.25 s."""
+    model = OpenAIModel(
+        IDENTITY, ModelEndpoint(base_url=server.base_url), policy=CallPolicy(concurrency=load.concurrency), environ={}
+    )
     numbers = itertools.count()
     await _ask(model, next(numbers))  # imports and first connection, before the clock starts
-    asking = [asyncio.create_task(_ask_on(model, numbers)) for _ in range(load.budget)]
+    asking = [asyncio.create_task(_ask_on(model, numbers)) for _ in range(load.concurrency)]
     try:
         return [row async for row in _rows(server, model, load)]
     finally:
@@ -102,7 +104,7 @@ def text_of(rows: list[Row], load: Load) -> str:
     """The table, a bar for the limit in each row, and the figures that matter."""
     lines = [f"{'s':>6} {'limit':>6} {'at server':>10} {'answers/s':>10} {'429':>5}"]
     for row in rows:
-        bar = "#" * round(row.limit / load.budget * _BAR)
+        bar = "#" * round(row.limit / load.concurrency * _BAR)
         mark = "busy" if row.is_busy else ""
         lines.append(
             f"{row.at_s:6.2f} {row.limit:6d} {row.at_server:10d} {row.answers / ROW_S:10.0f} {row.refusals:5d} {mark:4} {bar}"
@@ -112,23 +114,24 @@ def text_of(rows: list[Row], load: Load) -> str:
     served = sum(row.answers for row in busy) / (len(busy) * ROW_S)
     limits = sorted(row.limit for row in busy)
     after = [row for row in rows if row.at_s > load.free_s + load.busy_s + ROW_S]
-    back_s = next((row.at_s - load.free_s - load.busy_s for row in after if row.limit >= load.budget), None)
+    back_s = next((row.at_s - load.free_s - load.busy_s for row in after if row.limit >= load.concurrency), None)
     lines += [
         f"busy, after its first second: {served / ideal:.0%} of what the capacity of {load.capacity} allows,"
         f" limit {limits[0]} to {limits[-1]} (median {limits[len(limits) // 2]}),"
         f" {sum(row.refusals for row in busy) / max(1, sum(row.answers for row in busy)):.1%} refusals per answer",
-        f"back at the budget of {load.budget}: " + ("not within the time" if back_s is None else f"{back_s:.1f} s after the end"),
+        f"back at the concurrency of {load.concurrency}: "
+        + ("not within the time" if back_s is None else f"{back_s:.1f} s after the end"),
     ]
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=int, default=Load.budget)
+    parser.add_argument("--concurrency", type=int, default=Load.concurrency)
     parser.add_argument("--capacity", type=int, default=Load.capacity)
     parser.add_argument("--latency-s", type=float, default=Load.latency_s)
     arguments = parser.parse_args()
-    load = Load(arguments.budget, arguments.capacity, arguments.latency_s)
+    load = Load(arguments.concurrency, arguments.capacity, arguments.latency_s)
     print(text_of(measure(load), load))
 
 

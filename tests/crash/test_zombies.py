@@ -129,7 +129,7 @@ def ids(plan: RunPlan) -> Sequence[str]:
 
 
 def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, counter: Counter, tmp_path: Path) -> None:
-    context = replace(context_for(plan, workers=1, cores=1), in_flight=48)
+    context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     tries, journal = plan.home.tries(plan.run_id), plan.home.journal(plan.run_id)
     with shard_try(tries, "night-0"):
         (shard,) = converse_shards(plan, replace(context, invocation="night-0"), plan.owed())
@@ -149,7 +149,7 @@ def test_a_worker_that_comes_back_to_a_dialogue_changes_nothing(plan: RunPlan, c
 
 
 def test_a_worker_that_comes_back_to_a_program_does_not_replace_its_verdict(plan: RunPlan, tmp_path: Path) -> None:
-    context = replace(context_for(plan, workers=1, cores=1), in_flight=48)
+    context = replace(context_for(plan, workers=1, cores=1), concurrency=48)
     play(plan, context, "night-0")
     episodes = read_episodes(plan.lake, "crash", plan.keys["model"], ids(plan))
     tries = plan.home.tries(plan.run_id)

@@ -54,7 +54,7 @@ def test_a_smaller_invocation_after_a_kill_keeps_what_the_larger_one_had_journal
         assert_whole_and_unrepeated(served_home, server, answered)
 
 
-def test_a_budget_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
+def test_a_concurrency_smaller_than_the_number_of_workers_is_kept(served_home: Path) -> None:
     with model_server(latency_s=0.05) as server:
         arguments = (
             *SAMPLE,

@@ -87,7 +87,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
 ) -> None:
     with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
-    context = replace(context_for(plan, workers=1, cores=2), in_flight=1)
+    context = replace(context_for(plan, workers=1, cores=2), concurrency=1)
     first, second = episode_groups(plan)
     owed = plan.owed()
     with (
@@ -157,7 +157,7 @@ def test_a_sandbox_that_fails_is_tried_once_and_left_to_the_next_stage_which_say
     with_idle(monkeypatch, 1.0)
     monkeypatch.setitem(sandboxes.BUILT_IN, "broken", f"{__name__}:Broken")
     plan = plan_of(home, "broken", samples=4 * SAMPLES)
-    context = replace(context_for(plan, workers=1, cores=1), in_flight=1)
+    context = replace(context_for(plan, workers=1, cores=1), concurrency=1)
     groups, owed = episode_groups(plan), plan.owed()
     with (
         shard_try(plan.home.tries(plan.run_id), context.invocation),

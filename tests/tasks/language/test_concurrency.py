@@ -22,7 +22,7 @@ def test_an_overload_halves_the_limit_once_for_all_requests_that_were_out() -> N
     asyncio.run(scenario())
 
 
-def test_answers_raise_the_limit_back_to_the_budget_and_not_beyond() -> None:
+def test_answers_raise_the_limit_back_to_the_concurrency_and_not_beyond() -> None:
     async def scenario() -> None:
         limit = AdaptiveLimit(8)
         limit.overloaded(await limit.acquire())
@@ -101,10 +101,10 @@ def test_cancelled_waiters_lose_no_place() -> None:
     assert asyncio.run(scenario()) == 1
 
 
-@pytest.mark.parametrize("budget", [0, -1])
-def test_a_budget_below_one_is_refused(budget: int) -> None:
-    with pytest.raises(ValueError, match=f"budget {budget}"):
-        AdaptiveLimit(budget)
+@pytest.mark.parametrize("concurrency", [0, -1])
+def test_a_concurrency_below_one_is_refused(concurrency: int) -> None:
+    with pytest.raises(ValueError, match=f"concurrency {concurrency}"):
+        AdaptiveLimit(concurrency)
 
 
 async def rounds(limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hundred: int = 0) -> list[tuple[int, int]]:
@@ -130,7 +130,7 @@ async def rounds(limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hu
     return seen
 
 
-def test_it_settles_near_the_endpoint_s_capacity_and_returns_to_the_budget() -> None:
+def test_it_settles_near_the_endpoint_s_capacity_and_returns_to_the_concurrency() -> None:
     async def scenario() -> None:
         limit = AdaptiveLimit(128)
         await rounds(limit, capacity=128, count=5)
@@ -146,7 +146,7 @@ def test_it_settles_near_the_endpoint_s_capacity_and_returns_to_the_budget() -> 
 
 
 @pytest.mark.parametrize(("faults_in_a_hundred", "least"), [(1, 0.8), (3, 0.4)])
-def test_a_few_errors_that_are_not_the_load_s_cost_little_of_the_budget(faults_in_a_hundred: int, least: float) -> None:
+def test_a_few_errors_that_are_not_the_load_s_cost_little_of_the_concurrency(faults_in_a_hundred: int, least: float) -> None:
     async def scenario() -> None:
         limit = AdaptiveLimit(256)
         seen = await rounds(limit, capacity=1000, count=100, faults_in_a_hundred=faults_in_a_hundred)

@@ -192,7 +192,7 @@ async def let_go_when_full(server: ModelServer, in_flight: int) -> None:
     server.holds_after = None
 
 
-def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
+def test_concurrency_is_kept_and_adapts_to_overload() -> None:
     async def scenario(server: ModelServer, n_requests: int) -> int:
         model = model_on(server, policy=replace(QUICK, concurrency=8, max_tries=6))
         filling = asyncio.create_task(let_go_when_full(server, 8))
@@ -212,7 +212,7 @@ def test_concurrency_keeps_its_budget_and_adapts_to_overload() -> None:
         assert len(server.bodies) == 20
 
 
-def test_models_on_one_endpoint_share_client_and_budget_until_the_last_is_closed() -> None:
+def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_closed() -> None:
     async def scenario(server: ModelServer) -> None:
         first, second = model_on(server), model_on(server)
         filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
