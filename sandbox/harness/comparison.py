@@ -11,6 +11,7 @@ import _operator
 import builtins
 import os
 from _ast import Eq, Gt, GtE, In, Is, IsNot, Lt, LtE, NotEq, NotIn
+from _collections import deque  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _SCALARS = (int, float, str, bool, type(None), bytes, complex, range, type, bytearray)
 _GROUPS = (list, tuple, set, frozenset, dict)
+_IN_ORDER = (list, tuple, deque)
 _MOST_LEAVES, _MEMBERS = 20000, 20
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     Eq: _operator.eq,
@@ -39,15 +41,15 @@ COMPARISONS = tuple(_OPERATIONS)
 """Their places are the codes that the instrumented tests name them by."""
 ALMOST = len(COMPARISONS)
 """The code of two values whose difference is looked at."""
-CHAIN, DIFFERENCE, PAIR, HERE, ASSERTING = (
-    f"parley {name} {os.urandom(8).hex()}" for name in ("chain", "difference", "pair", "here", "asserting")
+CHAIN, DIFFERENCE, PAIR, HERE, ASSERTING, OWN = (
+    f"parley {name} {os.urandom(8).hex()}" for name in ("chain", "difference", "pair", "here", "asserting", "own")
 )
 
 class_name = type.__dict__["__name__"].__get__
 
 
 def comparing(
-    accuse: Callable[[str], None], here: Callable[[bool], None], lenient: tuple[type, ...] = ()
+    accuse: Callable[[str], None], here: Callable[[bool], None], lenient: dict[str, Callable[..., Any]]
 ) -> dict[str, Callable[..., Any]]:
     """The functions that tests compare with, by the constants that stand for them in the instrumented tree.
 
@@ -55,10 +57,11 @@ def comparing(
         accuse: told of a forged comparison; does not return to the candidate.
         here: accuses where this is not the process that the tests were given to, or what asserts was replaced; told whether
             an assertion is under way.
-        lenient: types of the tests' own that may equal many things (unittest.mock's ANY, say).
+        lenient: see `leniency.py`.
     """
     operations = tuple(_OPERATIONS.values())
     equal, contains, urandom = COMPARISONS.index(Eq), COMPARISONS.index(In), os.urandom
+    is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
         here(False)
@@ -73,11 +76,11 @@ def comparing(
         if _is_plain(left) and _is_plain(right):
             return operations[code](left, right)
         kind = COMPARISONS[code]
-        before = kind is not Eq or tried(left, right)
+        before = kind is not Eq or tried_whole(left, right)
         alike = asked(left, right) if kind is In else []
-        said = operations[code](left, right)
+        said = operations[code](shown(left), shown(right))
         if kind is Eq and is_true(said):
-            if not (before and tried(left, right) and tried(left, right)):
+            if not (before and tried_whole(left, right) and tried_whole(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
         elif kind in _REVERSED and type(said) is bool and said:
             probe_order(kind, left, right)
@@ -91,26 +94,44 @@ def comparing(
         except Exception:  # noqa: BLE001 - an array's answer is neither
             return False
 
-    def tried(left: Any, right: Any) -> bool:
+    def tried_whole(left: Any, right: Any) -> bool:
+        """As `tried`, of the two and of what they hold, side by side: most of it may be honest."""
+        return tried(left, right) and all(tried(one, other, False) for one, other in _side_by_side(left, right))
+
+    def tried(left: Any, right: Any, is_whole: bool = True) -> bool:
         """Whether it holds for these, and for no others. Asked before the tests' own comparison too: an object that waits to
         be told the value that it then equals cannot know which one that is."""
-        if lenient and (_holds(left, lenient) or _holds(right, lenient)):
+        if is_any(left) or is_any(right) or (_is_plain(left) and _is_plain(right)):
             return True
-        trials = [(left, right, True)]
-        trials += [(left, altered, False) for altered in _alterations(right)]
-        trials += [(altered, right, False) for altered in _alterations(left)]
-        trials.append((left, object(), False) if not _is_plain(left) else (object(), right, False))
-        found = [holds(one, other) is expected for one, other, expected in sorted(trials, key=lambda _: urandom(8))]
+        trials: list[tuple[Any, Any, bool | None]] = [(left, right, True if is_whole else None)]
+        trials += [(left, altered, False) for altered in alterations(right, left)]
+        trials += [(altered, right, False) for altered in alterations(left, right)]
+        if not _is_plain(left) and not holds_own(left):
+            trials.append((left, object(), False))
+        elif not holds_own(right):
+            trials.append((object(), right, False))
+        found = [expected in (holds(shown(one), shown(other)), None) for one, other, expected in sorted(trials, key=by_chance)]
         return all(found)
+
+    def by_chance(_: Any) -> bytes:
+        return urandom(8)
+
+    def alterations(value: Any, beside: Any) -> list[Any]:
+        """Other values than this one; none where the tests' own on the other side may equal them, too."""
+        call = call_of(value)
+        if call is None:
+            return [] if holds_own(beside) else _alterations(value)
+        (expected, *rest), named = call
+        return [] if _is_plain(beside) else [near(far, *rest, **named) for far in _alterations(expected, _far_numbers)]
 
     def asked(left: Any, right: Any) -> list[Any]:
         """Members of a group that the left side also equals when they are altered; a container is asked for other things."""
         if _is_plain(left):
             for altered in _alterations(left):
-                holds(altered, right, contains)
+                holds(altered, shown(right), contains)
             return []
         some = sorted(right, key=lambda _: urandom(8))[:_MEMBERS] if type(right) in _GROUPS else []
-        return [one for one in some if any(holds(left, altered) for altered in _alterations(one))]
+        return [one for one in some if not is_any(one) and any(holds(left, altered) for altered in alterations(one, left))]
 
     def holds(one: Any, other: Any, code: int = equal) -> bool:
         try:
@@ -127,10 +148,10 @@ def comparing(
             accuse(f"objects of class {_forged(left, right)} are less and greater at once")
 
     def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:
-        if not _is_plain(left) and type(right) in _GROUPS:
+        if type(right) in _GROUPS:
             for one in right:
-                if holds(left, one):
-                    if any(one is other for other in alike) or not tried(left, one):
+                if holds(shown(left), shown(one)):
+                    if any(one is other for other in alike) or not tried_whole(left, one):
                         accuse(f"objects of class {_forged(left, one)} claim to equal everything")
                     return
         elif not _is_plain(right) and holds(object(), right, contains):
@@ -166,7 +187,7 @@ def comparing(
                     difference(left, right)
             except Exception:  # noqa: BLE001 - the assertion will meet it again
                 pass
-        return left, right
+        return shown(left), shown(right)
 
     def is_here(value: Any) -> Any:
         here(False)
@@ -176,7 +197,7 @@ def comparing(
         here(True)
         return value
 
-    return {CHAIN: chain, DIFFERENCE: difference, PAIR: pair, HERE: is_here, ASSERTING: is_asserting}
+    return {CHAIN: chain, DIFFERENCE: difference, PAIR: pair, HERE: is_here, ASSERTING: is_asserting, OWN: lenient["own"]}
 
 
 def _is_plain(value: Any) -> bool:
@@ -198,25 +219,58 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def _holds(value: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether it is, or holds at some depth of built-in groups, an object of these kinds."""
-    if isinstance(value, kinds):
-        return True
-    inner = value.values() if type(value) is dict else value if type(value) in _GROUPS else ()
-    return any(_holds(one, kinds) for one in inner)
+def _side_by_side(left: Any, right: Any) -> list[tuple[Any, Any]]:
+    """What the two hold at equal places, at any depth, where it is not plain; of each pair of kinds some, chosen by chance."""
+    found: dict[tuple[type, type], list[tuple[Any, Any]]] = {}
+    unseen, n = _paired(left, right), 0
+    while unseen and n < _MOST_LEAVES:
+        n += 1
+        one, other = unseen.pop()
+        if one is not other and not (_is_plain(one) and _is_plain(other)):
+            found.setdefault((type(one), type(other)), []).append((one, other))
+            unseen += _paired(one, other)
+    return [pair for pairs in found.values() for pair in sorted(pairs, key=lambda _: os.urandom(8))[:_MEMBERS]]
+
+
+def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
+    """What two values of one kind hold, as far as it is that which their equality goes by."""
+    kinds = type(left), type(right)
+    if all(issubclass(kind, dict) for kind in kinds):
+        return [(one, dict.get(right, key)) for key, one in dict.items(left) if dict.__contains__(right, key)]
+    for kind in _IN_ORDER:
+        if all(issubclass(one, kind) and one.__eq__ is kind.__eq__ for one in kinds):
+            return [*zip(kind.__iter__(left), kind.__iter__(right), strict=False)] if len(left) == len(right) else []
+    held = [_held_by(value, "__dict__") for value in (left, right)] if kinds[0] is kinds[1] and kinds[0] not in _GROUPS else []
+    return _paired(*held) if held and all(type(one) is dict for one in held) else []
+
+
+def _held_by(value: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(value, name)
+    except (AttributeError, TypeError):
+        return None
 
 
 def _forged(left: Any, right: Any) -> str:
     return class_name(type(right if _is_plain(left) else left))
 
 
-def _alterations(value: Any) -> list[Any]:
+def _other_numbers(value: Any) -> tuple[Any, ...]:
+    return (value * 2 + 1, value - 3, *(value * times - 7 for times in (-3, 5, -5, 9)))
+
+
+def _far_numbers(value: Any) -> tuple[Any, ...]:
+    """Numbers that no tolerance reaches."""
+    return -1000 * value - 10**9, -3000 * value + 7 * 10**9
+
+
+def _alterations(value: Any, numbers: Callable[[Any], tuple[Any, ...]] = _other_numbers) -> list[Any]:
     """Some other values of the same built-in type; none for other types."""
     kind = type(value)
     if kind is bool:
         return [not value]
     if kind in (int, float, complex):
-        return [other for other in (value * 2 + 1, value - 3, *(value * times - 7 for times in (-3, 5, -5, 9))) if other != value]
+        return [other for other in numbers(value) if other != value]
     if kind in (str, bytes, bytearray):
         marks = ("\0?", "\0!", "\0#") if kind is str else (b"\0?", b"\0!", b"\0#")
         return [made for mark in marks for made in (value + mark, mark + value)]
@@ -224,7 +278,7 @@ def _alterations(value: Any) -> list[Any]:
         return ["\0?"]
     if kind in (list, tuple):
         places = sorted({0, len(value) // 2, len(value) - 1} if value else ())
-        changed = [[*value[:i], other, *value[i + 1 :]] for i in places for other in _alterations(value[i])[:2]]
+        changed = [[*value[:i], other, *value[i + 1 :]] for i in places for other in _alterations(value[i], numbers)[:2]]
         return [kind(items) for items in [*changed, [*value, "\0?"]][:4]]
     if kind in (set, frozenset):
         return [kind([*value, "\0?"]), kind([*list(value)[1:], "\0?"])]

@@ -14,6 +14,8 @@ from _ast import (
     Gt,
     GtE,
     IfExp,
+    Import,
+    ImportFrom,
     In,
     Is,
     IsNot,
@@ -22,11 +24,12 @@ from _ast import (
     LtE,
     Name,
     Starred,
+    Store,
     Sub,
     keyword,
 )
 
-from comparison import ALMOST, ASSERTING, CHAIN, COMPARISONS, DIFFERENCE, HERE, PAIR
+from comparison import ALMOST, ASSERTING, CHAIN, COMPARISONS, DIFFERENCE, HERE, OWN, PAIR
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -49,6 +52,64 @@ _ASSERTIONS = {
     **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Less", Lt), ("LessEqual", LtE))},
     **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Greater", Gt), ("GreaterEqual", GtE))},
 }
+_LENIENT = ("ANY", "approx")
+"""Where to look for what equals many things: what is found there counts by its identity alone (see `leniency.py`)."""
+
+
+def own_finder() -> Callable[[Any], Any]:
+    """A function that has a statement ask for the tests' own, where it uses names that it or an earlier one imports."""
+    imported: dict[str, bool] = {}
+    """Name -> whether it stands for such a thing itself, and not for what holds it."""
+
+    def find(statement: Any) -> Any:
+        for node in nodes_of(statement):
+            for item in node.names if type(node) in (Import, ImportFrom) else ():
+                names = _LENIENT if item.name == "*" else (item.asname or item.name.partition(".")[0],)
+                imported.update(dict.fromkeys(names, type(node) is ImportFrom and item.name in (*_LENIENT, "*")))
+            if type(node) is Name and type(node.ctx) is Store:
+                imported.pop(node.id, None)
+        return asking(statement, ()) if imported else statement
+
+    def asking(tree: Any, callees: tuple[Any, ...], is_called: bool = False) -> Any:
+        """Args:
+        callees: what the tree's value is handed to.
+        """
+        if type(tree) in (Name, Attribute) and type(tree.ctx) is Load and is_meant(tree):
+            return _call(OWN, tree, [tree, _at(tree, Constant(is_called)), *callees])
+        compares = type(tree) is Compare and not all(type(op) in (Is, IsNot) for op in tree.ops)
+        compares = compares or (type(tree) is Call and _asserts_of_two(tree))  # it hands on nothing of what it compares
+        handed = () if compares else callees
+        if type(tree) is Call and not compares:
+            handed = (*callees, tree.func if root_of(tree.func) is not None else _at(tree, Constant(None)))
+        for name in tree._fields:
+            child, is_func = getattr(tree, name, None), type(tree) is Call and name == "func"
+            if isinstance(child, AST):
+                setattr(tree, name, asking(child, callees if is_func else handed, is_func))
+            elif isinstance(child, list):
+                child[:] = [asking(item, handed) if isinstance(item, AST) else item for item in child]
+        return tree
+
+    def is_meant(node: Any) -> bool:
+        return imported.get(node.id, False) if type(node) is Name else node.attr in _LENIENT and root_of(node) in imported
+
+    return find
+
+
+def root_of(node: Any) -> str | None:
+    """The name that a dotted one begins with."""
+    while type(node) is Attribute:
+        node = node.value
+    return node.id if type(node) is Name else None
+
+
+def nodes_of(tree: AST) -> list[Any]:
+    """A tree's nodes, itself first."""
+    found: list[Any] = [tree]
+    for node in found:
+        for field in node._fields:
+            child = getattr(node, field, None)
+            found.extend(item for item in (child if isinstance(child, list) else (child,)) if isinstance(item, AST))
+    return found
 
 
 def instrumented(tree: Any) -> Any:

@@ -47,7 +47,7 @@ def guard(
     *,
     mocks: bool,
     set_aside: bool = True,
-) -> dict[str, Callable[..., None]]:
+) -> dict[str, Callable[..., Any]]:
     """Import what the tests will import, remember what matters, and give the checks as functions by name.
 
     Args:
@@ -159,6 +159,10 @@ def guard(
             if len(now) != len(entry[1]) or any(now.get(name) is not value for name, value in entry[1].items()):
                 verify_contents([entry], True)
 
+    def found(module: str, name: str) -> Any:
+        """What one of the tests' modules held before the candidate ran; None if there is no such thing."""
+        return vars(modules[module]).get(name) if module in modules else None
+
     def title(holder: Any) -> str:
         return holder.__name__ if type(holder) is module_kind else _class_name(holder)
 
@@ -222,6 +226,7 @@ def guard(
 
     return {
         "accuse": accuse,
+        "found": found,
         "restore_imports": restore_imports,
         "verify": verify,
         "verify_modules": verify_modules,

@@ -28,8 +28,9 @@ from _ast import (
 )
 
 from comparison import comparing
-from instrumentation import bound, instrumented
+from instrumentation import bound, instrumented, nodes_of, own_finder, root_of
 from integrity import guard, install_packages, verify_source
+from leniency import leniency
 from pytest_nodes import run_nodes
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from signal_frames import hide_frames_from_handlers
@@ -47,7 +48,6 @@ PROGRAM, TESTS = "program.py", "<tests>"
 COMPILED = "tmp.py"
 LONGEST_DETAIL = 1 << 14
 _FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, as in one file
-_LENIENT = {"ANY": ("unittest.mock", "_ANY"), "approx": ("_pytest.python_api", "ApproxBase")}
 
 
 def run_program(answers: int, questions: int, key: bytes) -> None:
@@ -87,7 +87,6 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
         with open(path, "wb") as file:
             file.write(code)
         imports = tuple(job["imports"].decode().split())
-        lenient = _lenient_types(job["lenient"].decode().split())
         checks = guard(accuse, imports, trusted, TESTS, mocks=job["mocks"] == b"1")
         hide_frames_from_handlers()
         is_own_process = start_watch(accuse, library, trusted, (TESTS,), (comparing, case_runner))
@@ -96,6 +95,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
             is_own_process()
             checks["verify_suites"](is_asserting)
 
+        lenient = leniency(TESTS, checks["found"]("unittest.mock", "ANY"), checks["found"]("pytest", "approx"))
         run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, lenient), checks, only_here)
         run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
         sys.path.insert(0, os.getcwd())
@@ -148,33 +148,20 @@ def _main_module(name: str, path: str) -> dict[str, Any]:
     return main.__dict__
 
 
-def _lenient_types(wanted: list[str]) -> tuple[type, ...]:
-    """Types of the tests' own that equal many things."""
-    found: list[type] = []
-    for word in wanted:
-        module, name = _LENIENT[word]
-        try:
-            __import__(module)
-            found.append(getattr(sys.modules[module], name))
-        except (ImportError, AttributeError):  # not here: no test can hold one of its values
-            continue
-    return tuple(found)
-
-
 def _statement_runner(
     names: dict[str, Any], compare: dict[str, Any], checks: dict[str, Any], only_here: Callable[[], None]
 ) -> tuple[Callable[[bytes, int], None], Callable[[], None]]:
     """A function that runs statements one by one, and notices where the candidate replaced what they have defined; and one
     that looks for that alone."""
     parse, run, defined, rebinding = compile, exec, {}, set[str]()
-    kinds = (FunctionDef, AsyncFunctionDef, ClassDef)
+    kinds, with_own = (FunctionDef, AsyncFunctionDef, ClassDef), own_finder()
 
     def run_statements(text: bytes, flags: int) -> None:
         for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
             made, rebound = _made_by(statement, kinds), _stored_in(statement)
-            declared = {name for node in _nodes(statement) if isinstance(node, Global) for name in node.names}
+            declared = {name for node in nodes_of(statement) if isinstance(node, Global) for name in node.names}
             checks["add_assigned"](_assigned_in(statement), *_named_in(statement))
-            tree = Module([instrumented(statement)], [])
+            tree = Module([instrumented(with_own(statement))], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
             only_here()
@@ -207,17 +194,17 @@ def _made_by(statement: AST, kinds: tuple[type[FunctionDef | AsyncFunctionDef | 
 
 def _stored_in(tree: AST) -> set[str]:
     """Names that a statement may bind anew."""
-    return {node.id for node in _nodes(tree) if isinstance(node, Name) and isinstance(node.ctx, Store)}
+    return {node.id for node in nodes_of(tree) if isinstance(node, Name) and isinstance(node.ctx, Store)}
 
 
 def _assigned_in(tree: AST) -> set[tuple[str, int, int, str]]:
     """Attributes of other things than `self` that a statement assigns: name, first and last line, the name of what it assigns."""
     found: set[tuple[str, int, int, str]] = set()
-    for node in _nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, Assign):
             given = node.value.id if isinstance(node.value, Name) else ""
-            targets = [item for target in node.targets for item in _nodes(target) if isinstance(item, Attribute)]
-            stored = [item for item in targets if isinstance(item.ctx, Store) and _root(item) not in ("", "self", "cls")]
+            targets = [item for target in node.targets for item in nodes_of(target) if isinstance(item, Attribute)]
+            stored = [item for item in targets if isinstance(item.ctx, Store) and root_of(item) not in (None, "self", "cls")]
             found |= {(item.attr, node.lineno, node.end_lineno or node.lineno, given) for item in stored}
     return found
 
@@ -225,7 +212,7 @@ def _assigned_in(tree: AST) -> set[tuple[str, int, int, str]]:
 def _named_in(tree: AST) -> tuple[set[str], set[str]]:
     """Attributes that a statement reads; and names that it may give things by: attributes, keywords, the last parts of texts."""
     read, given = set[str](), set[str]()
-    for node in _nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, Attribute):
             (given if isinstance(node.ctx, Store) else read).add(node.attr)
         elif isinstance(node, keyword):
@@ -233,22 +220,6 @@ def _named_in(tree: AST) -> tuple[set[str], set[str]]:
         elif isinstance(node, Constant) and type(node.value) is str:
             given.add(node.value.rpartition(".")[2])
     return read, given
-
-
-def _root(node: Any) -> str:
-    while isinstance(node, Attribute):
-        node = node.value
-    return node.id if isinstance(node, Name) else ""
-
-
-def _nodes(tree: AST) -> list[Any]:
-    """A tree's nodes, itself first."""
-    found: list[Any] = [tree]
-    for node in found:
-        for field in node._fields:
-            child = getattr(node, field, None)
-            found.extend(item for item in (child if isinstance(child, list) else (child,)) if isinstance(item, AST))
-    return found
 
 
 def described(error: BaseException, path: str) -> bytes:

@@ -80,7 +80,6 @@ def run_units(
         "kind": kind,
         "imports": " ".join(used_by(source)),
         "mocks": "1" if "mock" in source or "patch" in source else "",
-        "lenient": " ".join(word for word in ("ANY", "approx") if word in source),
     }
     ran, records = run_job(sandbox, job, tuple(text for unit in units for text in (unit.kind, unit.text)), limits)
     cases = tuple(_believed(ran, records, n, unit, len(units), longest) for n, unit in enumerate(units))
