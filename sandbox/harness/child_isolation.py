@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import resource
 import shutil
 import signal
+import socket
 import stat
 import struct
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 SCRATCH = ("/tmp", "/dev/shm")
 WORKING_DIRECTORY = "/box"
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _DETACH = 1, 2, 4, 8, 32, 4096, 2
@@ -31,6 +33,9 @@ _AMBIENT_CLEAR_ALL, _FILTER = 4, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _HUGE, _COLLAPSE = 2 << 20, 25
 _FIRST_TO_DIE = "1000"
+_SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1
+_TRAFFIC = ("dev", "snmp", "snmp6", "netstat")
+"""Files of /proc/net that count what a network namespace has sent and received."""
 _LIMITS = {
     "as": resource.RLIMIT_AS,
     "cpu": resource.RLIMIT_CPU,
@@ -121,10 +126,24 @@ def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) ->
     os.chdir(WORKING_DIRECTORY)
 
 
-def own_namespaces() -> tuple[int, int, int]:
-    """Descriptors of the IPC, mount and pid namespace, by which a process with privileges can join them."""
-    ipc, mounts, pids = (os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("ipc", "mnt", "pid"))
-    return ipc, mounts, pids
+def fresh_network() -> tuple[bytes, ...]:
+    """Move to a network namespace of our own, with `lo` only. What it counted so far."""
+    unshare(NEW_NETWORK)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))
+    return traffic()
+
+
+def traffic() -> tuple[bytes, ...]:
+    """What our network namespace has counted: it tells whoever comes next what was done there."""
+    return tuple(_read(f"/proc/self/net/{name}") for name in _TRAFFIC)
+
+
+def own_namespaces() -> tuple[int, int, int, int]:
+    """Descriptors of the IPC, mount, network and pid namespace, by which a process with privileges can join them."""
+    kinds = ("ipc", "mnt", "net", "pid")
+    ipc, mounts, network, pids = (os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds)
+    return ipc, mounts, network, pids
 
 
 def die_first() -> None:
@@ -232,6 +251,15 @@ def _write(path: str, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _read(path: str) -> bytes:
+    """A file's bytes; none where the kernel has no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _checked(result: int, what: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LONGEST_MESSAGE = 1 << 12
-_DESCRIPTORS = 8
+_DESCRIPTORS = 9
 _ANSWERS, _QUESTIONS = 3, 4
 _RUN, _STATE = b"run", b"state"
 
@@ -138,7 +138,7 @@ def program(
         loaded_bytes: address space of the preloaded libraries; it does not count against the run's.
         system_calls: the filter.
     """
-    stdout, stderr, answers, questions, ipc, mounts, reply, _ = descriptors
+    stdout, stderr, answers, questions, ipc, mounts, network, reply, _ = descriptors
     try:
         told = marshal.loads(read_field(answers))
         script, limits = scripts[told["argv"][0]], told["limits"]
@@ -146,6 +146,7 @@ def program(
         isolation.die_first()
         isolation.enter(mounts, isolation.NEW_MOUNTS)
         isolation.enter(ipc, isolation.NEW_IPC)
+        isolation.enter(network, isolation.NEW_NETWORK)
         os.chdir(isolation.WORKING_DIRECTORY)
         nothing = os.open(os.devnull, os.O_RDONLY)
         (reply,) = place_descriptors((nothing, stdout, stderr, answers, questions), (reply,))
@@ -176,9 +177,9 @@ def starter(loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]
 
     def start(answers: int, questions: int, to_program: int) -> dict[str, Any]:
         reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ipc, mounts, pids = namespaces
+        *others, pids = namespaces
         with theirs, socket.socket(fileno=loaded) as channel:
-            socket.send_fds(channel, [_RUN], (1, 2, answers, questions, ipc, mounts, theirs.fileno(), pids))
+            socket.send_fds(channel, [_RUN], (1, 2, answers, questions, *others, theirs.fileno(), pids))
         for descriptor in namespaces:
             os.close(descriptor)
         write_all(to_program, fields(marshal.dumps(dict(request))))

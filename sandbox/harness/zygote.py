@@ -61,7 +61,7 @@ def serve(
     child_of: Callable[[list[int]], Callable[[], None]],
 ) -> Callable[[], None]:
     """Answer until the driver is gone. Returns only in a child: what it is to run, with nothing of ours on the stack."""
-    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    own_pids, traffic = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC), isolation.fresh_network()
     poll, channels = select.poll(), (control, loaded) if loaded is not None else (control,)
     for channel in channels:
         poll.register(channel, select.POLLIN)
@@ -83,6 +83,8 @@ def serve(
             return child_of(descriptors)
         isolation.enter(own_pids, isolation.NEW_PIDS)
         wait_for(control, loaded, child, descriptors)
+        if isolation.traffic() != traffic:  # the next run would see what this one counted, and find its ports in use
+            traffic = isolation.fresh_network()
 
 
 def wait_for(control: socket.socket, loaded: socket.socket | None, child: int, descriptors: list[int]) -> None:
@@ -203,25 +205,6 @@ def execute(argv: tuple[str, ...], environment: dict[str, str], limits: dict[str
         os._exit(_NOT_EXECUTABLE)
 
 
-def forget_closed_connections() -> None:
-    """A closed connection of one run would hold its port against the next: all runs of a zygote share a network namespace."""
-    child = os.fork()
-    if child == 0:
-        try:
-            isolation.unshare(isolation.NEW_MOUNTS)
-            isolation.mount_proc()
-            write_text("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a file of the kernel's. Raises OSError."""
-    with open(path, "w") as file:
-        file.write(text)
-
-
 def main() -> Callable[[], None]:
     """Load, say what that took, serve. Returns only in a child: what it is to run."""
     control = socket.socket(fileno=int(sys.argv[1]))
@@ -232,7 +215,6 @@ def main() -> Callable[[], None]:
         os.close(group)
     if told["as_root"]:
         isolation.drop_capabilities_for_good()
-    forget_closed_connections()
     scripts, system_calls = load_scripts(os.path.abspath(__file__)), isolation.filter_program(told["filter"])
     bare = address_space()
     preload(told["always"], told["folders"])

@@ -1,8 +1,8 @@
 """The default sandbox, of warm zygotes: bubblewrap's isolation, without starting a Python and importing libraries in each run.
 
 A zygote is one bubblewrap with a warm Python in it. Each run is a fork of it, in mount, pid and IPC namespaces of its own, with
-fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without privileges and under the same system-call filter. Runs
-of one slot share, one after another, a network namespace that has no way out. README.md says what else the two do not share.
+fresh /tmp, /dev/shm, /box and /proc, its own session and limits, without privileges and under the same system-call filter. A run
+that has sent nothing hands its network namespace, which has no way out, to the next. README.md says what else differs.
 """
 
 import importlib.metadata

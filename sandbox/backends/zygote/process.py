@@ -26,7 +26,7 @@ from schemas.run import Limits
 PYTHON_FLAGS = ("-S", "-s", "-P")
 REPORT_FD = 3
 """Value of PARLEY_REPORT_FD in a program; `harness/zygote.py` opens it there."""
-_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _TO_MAP_A_USER = "CAP_SETFCAP"
 """The capability that the kernel asks of whoever maps its root into a user namespace of its own."""
 ALWAYS_LOADED = (

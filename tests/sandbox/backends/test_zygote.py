@@ -234,9 +234,7 @@ seen = [n for n in range(3, 128) if is_open(n)]
     assert executed.stdout == b"[0, 1, 2, 3, 4]\n", executed  # the report, and the folder that is being listed
 
 
-def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
-    """All runs of a zygote share a network namespace, in which nothing of a connection may stay."""
-    code = """
+TRAFFIC = """
 import socket
 server = socket.socket()
 server.bind(("127.0.0.1", 47911))
@@ -246,8 +244,37 @@ accepted, _ = server.accept()
 accepted.close()
 client.recv(1)
 client.close()
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as alone: alone.sendto(b"x", ("::1", 47911))
 def f(): return 1
 """
+COUNTERS = """
+import os
+def f():
+    names = [os.path.join(folder, name) for folder, _, names in os.walk("/proc/net/") for name in sorted(names)]
+    read = {name: open(name, "rb").read() for name in names if os.access(name, os.R_OK) and not name.endswith(HOSTS)}
+    return {name: text.count(b"\\n") if name.endswith(OBJECTS) else text for name, text in read.items()}
+HOSTS, OBJECTS = ("/softnet_stat", "/rt_cache", "/sockstat", "/protocols"), ("/unix", "/netlink")
+"""
+"""Some tell of the whole host, and are left out; some name the kernel's objects, whose numbers the whole host shares."""
+
+
+def test_a_closed_port_is_free_for_the_next_run(zygote: ZygoteSandbox):
     for _ in range(2):
-        found = verdict(zygote, code)
+        found = verdict(zygote, TRAFFIC)
         assert (found.outcome, found.detail) == (Outcome.PASSED, "")
+
+
+def test_a_run_cannot_tell_what_was_sent_before_it(zygote: ZygoteSandbox):
+    """Two runs of one zygote read equal bytes below /proc/net, and so do two commands, whatever was sent in between."""
+    tests = "import hashlib\nraise Exception(len(f()), hashlib.sha256(repr(f()).encode()).hexdigest())"
+
+    def seen() -> tuple[str, bytes]:
+        with zygote.session(LIMITS) as session:
+            done = session.run(("{python}", "-c", f"{COUNTERS}print(f())"))
+        return verdict(zygote, COUNTERS, tests).detail, done.stdout
+
+    before, served = seen(), idle()
+    assert b"IpExt" in before[1]
+    assert verdict(zygote, TRAFFIC).outcome is Outcome.PASSED
+    assert seen() == before
+    assert idle() is served
