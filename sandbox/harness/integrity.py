@@ -6,7 +6,6 @@ There is no class here, and nothing of it is reachable from what the candidate c
 from __future__ import annotations
 
 import builtins
-import gc
 import os
 import sys
 
@@ -32,8 +31,7 @@ _LOOKS, _CHANCE = 1000, 16
 """Calls in the tests' text at which all assertions are looked at; and of 256 of those after them, at how many."""
 _OF_INSPECT = ("Signature", "BoundArguments", "Parameter")
 _PLAIN = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset)
-_function_kind, _builtin_kind = type(lambda: None), type(len)
-_class_flags, _HEAP_TYPE = type.__dict__["__flags__"].__get__, 1 << 9
+_function_kind = type(lambda: None)
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _is_frozen_module = "<frozen"
@@ -73,7 +71,6 @@ def guard(
             kinds = (vars(inspecting["inspect"])[name] for name in _OF_INSPECT)
             contents += [entry_of(kind, dict(_class_dict(kind))) for kind in kinds]
     cells = cells_of(contents)
-    new_classes = _class_finder()
     canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
     loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
     function_kind, get, kept = _function_kind, dict.get, []
@@ -214,16 +211,6 @@ def guard(
         suites[:] = [entry for entry in contents if type(entry[0]) is not module_kind]
         cases[:] = [entry for entry in suites if entry[0] in of_tests or _class_name(entry[0]) == "TestCase"]
 
-    def verify_equality() -> None:
-        """Accuses where a new class claims to equal an object that nobody has ever seen."""
-        for kind in new_classes():
-            equal = _class_dict(kind).get("__eq__")
-            if equal is None or type(equal) is type(object.__eq__) or _is_native_equality(equal):
-                continue
-            source = equal.__code__.co_filename if type(equal) is function_kind else ""
-            if not source.startswith(folders) and _claims_equality(kind):
-                accuse(f"objects of class {_class_name(kind)} claim to equal everything")
-
     return {
         "accuse": accuse,
         "found": found,
@@ -233,58 +220,7 @@ def guard(
         "verify_suites": verify_suites,
         "add_assigned": add_assigned,
         "add_classes": add_classes,
-        "verify_equality": verify_equality,
     }
-
-
-def _class_finder() -> Callable[[], list[type]]:
-    """A function that finds the classes made after now, and all classes where somebody hides the new ones.
-
-    What there is now leaves the collector's sight. A walk over all classes would cost thousands of page faults in a fork.
-    """
-    objects, kind_of, is_kind = gc.get_objects, type, issubclass
-    gc.freeze()
-    newest: list[None] = [None]  # in the collector's sight, until somebody else freezes it
-
-    def find() -> list[type]:
-        seen = objects()
-        if any(item is newest for item in seen):
-            return [item for item in seen if is_kind(kind_of(item), kind_of)]
-        return _all_classes()
-
-    return find
-
-
-def _all_classes() -> list[type]:
-    """Every class of the process, by walking down from object."""
-    found: list[type] = []
-    unseen: list[type] = [object]
-    ids: set[int] = set()
-    while unseen:
-        for kind in type.__subclasses__(unseen.pop()):
-            if id(kind) not in ids:
-                ids.add(id(kind))
-                found.append(kind)
-                unseen.append(kind)
-    return found
-
-
-def _is_native_equality(equal: Any) -> bool:
-    """Whether this is pybind11's `__eq__` of some class: machine code, which an object that was not initialised would crash."""
-    kind = type(equal)
-    if _class_flags(kind) & _HEAP_TYPE or _class_name(kind) != "instancemethod":
-        return False
-    function = equal.__func__
-    return type(function) is _builtin_kind and function.__name__ == "__eq__" and type(function.__self__) is not type(sys)
-
-
-def _claims_equality(kind: type) -> bool:
-    try:
-        probe = kind.__new__(kind)  # pyright: ignore[reportCallIssue]  (one that needs arguments raises, and claims nothing)
-        said = probe == object()
-        return said is not NotImplemented and bool(said)
-    except BaseException:  # noqa: BLE001 - whatever the candidate raises
-        return False
 
 
 def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: Callable[..., Any] = open) -> None:

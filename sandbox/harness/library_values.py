@@ -9,7 +9,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -18,10 +18,7 @@ _namespace_kind = type(sys.implementation)
 _class_dict, _mro = type.__dict__["__dict__"].__get__, type.__dict__["__mro__"].__get__
 _KEEP_NOTHING = (_module_kind, type, frozenset, str)
 """What a built-in function may be bound to: a list's `append` would keep what it is handed."""
-_CARRIERS = ("traceback", "linecache", "inspect", "format_helpers")
-"""Names under which Python's own library holds modules that it hands frames to."""
-_BY_NAME = ("logging/", "asyncio/")
-"""Files of which only what the running code names is looked at: programs may replace other parts of them."""
+_PLAIN = (_module_kind, type(None), bool, int, str, tuple, frozenset, dict)
 
 
 def is_librarys(value: Any, is_trusted: Callable[[str], bool]) -> bool:
@@ -56,53 +53,35 @@ def _is_librarys_class(kind: type, is_trusted: Callable[[str], bool]) -> bool:
     return True
 
 
-def _is_called(value: Any) -> bool:
-    return issubclass(type(value), type) or any("__call__" in _class_dict(kind) for kind in _mro(type(value)))
+def names_of_library(is_trusted: Callable[[str], bool]) -> Callable[[FrameType, FrameType | None], bool]:
+    """A function that says whether all that the code of a frame names, and of those that called it up to another, is a library's:
+    it could be handed what they look at."""
 
+    def is_whole(frame: FrameType, last: FrameType | None) -> bool:
+        at: FrameType | None = frame
+        while at is not None and is_trusted(at.f_code.co_filename):
+            names, held = at.f_code.co_names, at.f_globals
+            for name in names:
+                value = held.get(name)
+                if type(value) is _module_kind:
+                    parts = (value.__dict__.get(part) for part in names)
+                    if not all(is_good(name, part) for part in parts if _is_called(part)):
+                        return False
+                elif not is_good(name, value):
+                    return False
+            if at is last:
+                break
+            at = at.f_back
+        return True
 
-def _is_record(name: str, value: Any) -> bool:
-    """Whether it is a class of named tuples, whose constructor is made of text; none of Python's own keeps a frame."""
-    return name.lstrip("_")[:1].isupper() and issubclass(type(value), type) and tuple in _mro(value)
-
-
-def whole_modules(is_trusted: Callable[[str], bool]) -> Callable[[FrameType, str], bool]:
-    """A function that says whether what a frame of Python's own library may hand frames to is a library's.
-
-    It is asked often: what was found good once is only compared with what it was.
-    """
-    good: dict[int, list[tuple[Mapping[str, Any], dict[str, Any]]]] = {}
-    listed, same = dict, lambda held, before: len(held) == len(before) and all(held.get(n) is v for n, v in before.items())
-
-    def is_whole(frame: FrameType, file: str) -> bool:
-        names = frame.f_globals
-        if file.startswith(_BY_NAME) and not file.endswith("format_helpers.py"):
-            named = {name: names[name] for name in frame.f_code.co_names if name in names}
-            return is_good({name: value for name, value in named.items() if name in _CARRIERS or _is_called(value)}, [])
-        seen = good.get(id(names))
-        if seen is not None and all(same(held, before) for held, before in seen):
+    def is_good(name: str, value: Any) -> bool:
+        if type(value) in _PLAIN or is_librarys(value, is_trusted):
             return True
-        seen = []
-        if not is_good(names, seen):
-            return False
-        good[id(names)] = seen
-        return True
-
-    def is_good(names: Mapping[str, Any], seen: list[tuple[Mapping[str, Any], dict[str, Any]]]) -> bool:
-        before = listed(names)
-        seen.append((names, before))
-        for name, value in before.items():
-            if name.startswith("__"):
-                continue
-            if name in _CARRIERS:
-                if type(value) is not _module_kind:
-                    return False
-                if not any(held is value.__dict__ for held, _ in seen) and not is_good(value.__dict__, seen):
-                    return False
-            elif not (type(value) is _module_kind or is_librarys(value, is_trusted) or _is_record(name, value)):
-                return False
-            if issubclass(type(value), type):
-                held = _class_dict(value)
-                seen.append((held, listed(held)))
-        return True
+        # a class of named tuples is made of text; none of Python's own keeps a frame
+        return name.lstrip("_")[:1].isupper() and issubclass(type(value), type) and tuple in _mro(value)
 
     return is_whole
+
+
+def _is_called(value: Any) -> bool:
+    return issubclass(type(value), type) or any("__call__" in _class_dict(kind) for kind in _mro(type(value)))

@@ -50,7 +50,7 @@ def run_nodes(
     start, raises, failed = pytest.main, pytest.raises, pytest.fail.Exception
     files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
     hide_frames_from_handlers()
-    start_watch(accuse, trusted[0], trusted, files)
+    start_watch(accuse, trusted[0], trusted, files, {})
     sys.path.insert(0, root)
     sys.argv = ["pytest"]
     given = [name for name in job["files"].decode().split("\n") if os.path.exists(name)]

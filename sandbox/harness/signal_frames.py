@@ -16,9 +16,7 @@ _AT_ONCE = 8
 
 
 def hide_frames_from_handlers() -> None:
-    """Signal handlers get None for the interrupted frame.
-
-    A fresh copy of the module that gives it, and code that is given the name of another file, are told to the watch.
+    """Signal handlers get None for the interrupted frame; a fresh copy of the module that gives it is told to the watch.
 
     The real functions are kept by generators, whose frames nobody can ask for unnoticed; what the candidate can reach of the
     functions made here has globals of its own.
@@ -34,7 +32,7 @@ def _replace_signal_functions() -> None:
 
     namespace: Any = type(implementation)
     private: Any = _imp
-    real_signal, real_create, real_rename = _signal.signal, private.create_builtin, private._fix_co_filename
+    real_signal, real_create = _signal.signal, private.create_builtin
 
     def register(number: Any, handler: Any) -> Any:
         given = handler
@@ -51,10 +49,6 @@ def _replace_signal_functions() -> None:
         if name in ("_signal", "_imp"):
             audit("parley.fresh_module", name)
         return real_create(namespace(name=name))
-
-    def rename(code: Any, path: Any) -> None:
-        audit("parley.renamed_code", path)
-        real_rename(code, path)
 
     def keeping(function: Any) -> Any:
         outcome: Any = None
@@ -82,22 +76,17 @@ def _replace_signal_functions() -> None:
                     raise error
                 return outcome
 
-    first, *others = kept(register)
-    creators, renamers = kept(create), kept(rename)
+    def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
+        found = real(signalnum)
+        return getattr(found, "__wrapped__", found)
+
+    (first, *others), creators = kept(register), kept(create)
 
     def signal(signalnum: int, handler: Any, send: Any = first, others: Any = others) -> Any:
         before = called((send, *others), signalnum, handler)
         return getattr(before, "__wrapped__", before)
 
-    def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
-        found = real(signalnum)
-        return getattr(found, "__wrapped__", found)
-
     def create_builtin(spec: Any, senders: Any = creators) -> Any:
         return called(senders, spec)
 
-    def _fix_co_filename(code: Any, path: str, senders: Any = renamers) -> Any:
-        return called(senders, code, path)
-
-    _signal.signal, _signal.getsignal = signal, getsignal
-    private.create_builtin, private._fix_co_filename = create_builtin, _fix_co_filename
+    _signal.signal, _signal.getsignal, private.create_builtin = signal, getsignal, create_builtin

@@ -1,8 +1,8 @@
 """Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory, in /proc.
 
-An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. What Python's
-own library does (namedtuple asks for its caller's frame, say) is no finding, unless it hands a frame on to the candidate; nor is
-what some libraries of others ask for themselves (pandas, to warn, looks for its caller).
+An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. Who asks
+is told by the name of a file, so code that takes another's name is a finding, too. Python's own library may look at frames, and
+so may libraries of others, unless they hand one on to the candidate.
 
 There is no class here, and all that is used is bound when the hook is made: classes could be found among object's subclasses,
 and modules can be patched.
@@ -16,9 +16,7 @@ import os
 import sys
 
 from forks import fork_watch
-from known_readers import CODE_READERS, FRAME_READERS, FRAMES_STAY, GIVERS, HAND_ON, KEEPERS, TAKE_FRAMES
-from library_values import whole_modules
-from made_code import code_checks
+from library_values import names_of_library
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -40,13 +38,25 @@ _ALWAYS = {
     "ctypes.PyObj_FromPtr": "reads memory",
     "code.__new__": "makes code objects by hand",
 }
-_TRACES = ("sys.settrace", "sys.setprofile")
-_FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+_TRACES, _MAY_TRACE = ("sys.settrace", "sys.setprofile"), ("doctest.py", "cProfile.py", "threading.py")
+_FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_code")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
 _C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
 _PROCESS_FILES = ("/proc/self", "/proc/thread-self", *(f"/proc/{digit}" for digit in range(1, 10)))
-_MAY_TRACE = ("doctest.py", "cProfile.py", "threading.py")
+_GIVERS = {
+    "traceback.py": {"walk_tb", "walk_stack"},
+    "inspect.py": {
+        *("currentframe", "stack", "trace", "getouterframes", "getinnerframes"),
+        *("_getmembers", "getmembers", "getattr_static"),
+    },
+    "logging/__init__.py": {"<lambda>", "currentframe"},
+    "asyncio/base_tasks.py": {"_task_get_stack"},
+    "types.py": {"gi_frame", "cr_frame"},
+}
+"""Functions of Python's own library that hand the frames they look at to whoever calls."""
+_READERS = {"_extract_from_extended_frame_gen", "extended_frame_gen", "findCaller", "_task_print_stack", "_get_code_position"}
+"""Functions that take frames from those and make text of them."""
 
 
 def start_watch(
@@ -54,6 +64,7 @@ def start_watch(
     library: str,
     trusted: tuple[str, ...],
     tests: tuple[str, ...],
+    names: dict[str, Any],
     between: tuple[Callable[..., Any], ...] = (),
 ) -> Callable[[], None]:
     """Listen from now on; what it returns the tests call on their way (see `fork_watch`).
@@ -63,14 +74,16 @@ def start_watch(
         library: folder of Python's own library.
         trusted: other folders whose code is not the candidate's.
         tests: file names that the tests are compiled with.
+        names: the candidate's module: what runs in it is its own, whatever the code's name.
         between: see `fork_watch`.
     """
     busy: set[int] = set()
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
-    working_directory, function_kind, module_kind, value_of = os.getcwd, type(start_watch), type(sys), getattr
-    is_whole = whole_modules(lambda name: name.startswith(known))
+    working_directory, value_of = os.getcwd, getattr
+    function_kind, code_kind = type(start_watch), type(start_watch.__code__)
+    is_whole = names_of_library(lambda name: name.startswith(known))
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -99,50 +112,18 @@ def start_watch(
             busy.discard(me)
 
     def is_candidate(frame: FrameType | None) -> bool:
-        return frame is None or not (frame.f_code.co_filename in tests or frame.f_code.co_filename.startswith(known))
+        if frame is None:
+            return True
+        file = frame.f_code.co_filename
+        return file not in tests and (frame.f_globals is names or not file.startswith(known))
 
-    def stands_behind(frame: FrameType | None, readers: set[str]) -> bool:
-        """Whether the library was called by the candidate, and not by a function that keeps what it gets."""
-        while frame is not None and frame.f_code.co_filename.startswith(known):
+    def is_behind(frame: FrameType | None, readers: set[str] = set()) -> bool:  # noqa: B006 - nobody adds to it
+        """Whether the candidate called the library, and not by a function that keeps what it gets."""
+        while frame is not None and not is_candidate(frame) and frame.f_code.co_filename not in tests:
             if frame.f_code.co_name in readers:
                 return bool(frame.f_locals.get("capture_locals"))
             frame = frame.f_back
         return frame is not None and is_candidate(frame)
-
-    def asked_by(frame: FrameType | None) -> FrameType | None:
-        """Of a library of others, what had Python's own do this; None if it was the candidate or nobody."""
-        while frame is not None and own_name(frame) is not None:
-            frame = frame.f_back
-        return None if frame is None or is_candidate(frame) else frame
-
-    def keeps_frames(frame: FrameType | None) -> bool:
-        """Whether one of those asked that are known to keep them, or one that is being loaded and names what it calls.
-
-        What it hands them to must be Python's own.
-        """
-        asked = asked_by(frame)
-        if asked is None:
-            return False
-        called = ""
-        while frame is not None and frame is not asked:
-            called, frame = frame.f_code.co_name, frame.f_back
-        is_known = asked.f_code.co_filename.endswith(KEEPERS.get(asked.f_code.co_name, "\0"))
-        if not is_known and not (called in asked.f_code.co_names and is_loading(asked)):
-            return False
-        module = asked.f_globals.get("inspect")
-        return module is None or (type(module) is module_kind and all(is_inspecting(module, name) for name in TAKE_FRAMES))
-
-    def is_loading(frame: FrameType | None) -> bool:
-        """Whether a module of a library has it done while it is imported."""
-        while frame is not None and not is_candidate(frame):
-            if frame.f_code.co_name == "<module>" and not frame.f_code.co_filename.startswith("<"):
-                return True
-            frame = frame.f_back
-        return False
-
-    def is_inspecting(module: Any, name: str) -> bool:
-        found = module.__dict__.get(name)
-        return type(found) is function_kind and found.__code__.co_filename == f"{library}/inspect.py"
 
     def own_name(frame: FrameType | None) -> str | None:
         """The name of a file of Python's own library below its folder; None for any other."""
@@ -150,59 +131,78 @@ def start_watch(
         inside = name.startswith(f"{library}/") and "site-packages/" not in name and "dist-packages/" not in name
         return name[len(library) + 1 :] if inside else None
 
+    def asked_by(frame: FrameType | None) -> tuple[FrameType | None, str]:
+        """What had Python's own library do this, or a module that is being loaded, and the name of what it called."""
+        called = ""
+        while frame is not None and own_name(frame) is not None and not is_candidate(frame) and not is_loading(frame):
+            called, frame = frame.f_code.co_name, frame.f_back
+        return frame, called
+
+    def is_loading(frame: FrameType | None) -> bool:
+        return frame is not None and frame.f_code.co_name == "<module>" and not is_candidate(frame)
+
+    def is_asking(frame: FrameType | None) -> bool:
+        """Whether it is the candidate, itself or by Python's own library, and not by a library of others."""
+        return is_candidate(asked_by(frame)[0])
+
     def always(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        return _ALWAYS[event] if is_candidate(frame) or stands_behind_ctypes(frame) else None
-
-    def stands_behind_ctypes(frame: FrameType | None, symbol: str = "") -> bool:
-        if frame is None or not (own_name(frame) or "").startswith("ctypes/"):
-            return False
-        asked = asked_by(frame)
-        names_it = asked is not None and (symbol or frame.f_code.co_name) in asked.f_code.co_names
-        return not names_it and stands_behind(frame, set())
-
-    def hands_on(frame: FrameType | None) -> bool:
-        """Whether something that Python's own library calls on the way is not its own, and could be handed the frame."""
-        while frame is not None:
-            name = own_name(frame)
-            if name is None:
-                return False
-            if name.startswith(HAND_ON) and not is_whole(frame, name):
-                return True
-            frame = frame.f_back
-        return False
-
-    def is_tests(event: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether it is a frame of the tests or of the runner that is asked for."""
-        found = arguments[0] if event == "sys._getframe" and arguments else None
-        return found is not None and found.f_code.co_filename.startswith((*tests, f"{harness}/"))
+        by_ctypes = (own_name(frame) or "").startswith("ctypes/") and is_asking(frame)
+        return _ALWAYS[event] if is_candidate(frame) or by_ctypes else None
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if frame is None or is_candidate(frame):
             return "looks into frames"
-        if (hands_on(frame) or (own_name(frame) is None and is_tests(event, arguments))) and stands_behind(frame, set()):
-            return "looks into frames"
-        if ("_getframe" if event == "sys._getframe" else arguments[1]) in frame.f_code.co_names:  # else it was handed a function
-            name = own_name(frame)
-            givers = None if name is None else FRAMES_STAY.get(name)
-            is_keeper = name is None and not any(part in frame.f_code.co_filename for part in GIVERS)
-            if is_keeper or (givers is not None and frame.f_code.co_name not in givers) or keeps_frames(frame):
-                return None
-        return "looks into frames" if stands_behind(frame, FRAME_READERS) else None
+        return "looks into frames" if is_behind(frame) and hands_on(event, arguments, frame) else None
+
+    def hands_on(event: str, arguments: tuple[Any, ...], frame: FrameType) -> bool:
+        """Whether what the candidate called may give it the frame, or hand that to something of the candidate's."""
+        is_call = event == "sys._getframe"
+        if ("_getframe" if is_call else arguments[1]) not in frame.f_code.co_names:  # it was handed a function or a name
+            return True
+        by, called = asked_by(frame)
+        if is_loading(by):
+            return False
+        if not is_whole(frame, by):
+            return True
+        if by is frame:  # a library of others, by itself
+            if is_call or arguments[1] == "f_code":
+                return arguments[0].f_code.co_filename.startswith((*tests, f"{harness}/"))
+            return is_candidate(frame.f_back)
+        if by is None or is_candidate(by) or by.f_code.co_filename.startswith("<frozen"):
+            return frame.f_code.co_name in _GIVERS.get(own_name(frame) or "", ()) and is_behind(frame, _READERS)
+        code = by.f_code
+        return called not in (*code.co_names, *code.co_varnames) or (code.co_name[0] == "_" and is_candidate(by.f_back))
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if is_candidate(frame):
             return "traces its tests"
-        name = own_name(frame)
-        return "traces its tests" if name not in (None, *_MAY_TRACE) and stands_behind(frame, set()) else None
+        return "traces its tests" if own_name(frame) not in (None, *_MAY_TRACE) and is_behind(frame) else None
 
-    def attribute(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+    def reads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] in _FRAME_ATTRIBUTES:
             return frames(event, arguments, frame)
         if arguments[1] not in _CODE_OF or (arguments[1] == "__code__" and type(arguments[0]) is not function_kind):
             return None
         if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, f"{harness}/")):
             return None
-        return "reads the code of its tests" if is_candidate(frame) or stands_behind(frame, CODE_READERS) else None
+        names_it = frame is not None and arguments[1] in frame.f_code.co_names and own_name(frame) != "dis.py"
+        return "reads the code of its tests" if is_candidate(frame) or (is_behind(frame) and not names_it) else None
+
+    def rewrites(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        if arguments[1] != "__code__" or type(arguments[0]) is not function_kind or not is_asking(frame):
+            return None
+        is_own = not is_known(arguments[0].__code__) and not is_known(arguments[2])
+        return None if is_own else "rewrites a function that is not its own"
+
+    def is_known(code: Any) -> bool:
+        return type(code) is code_kind and code.co_filename.startswith((*known, *tests))
+
+    def runs(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        return "runs code that passes for the library's" if is_candidate(frame) and is_known(arguments[0]) else None
+
+    def loads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
+        named = is_candidate(frame) and any(name.encode() in bytes(arguments[0]) for name in (*known, *tests))
+        return "makes code that passes for the library's" if named else None
 
     def opens(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if not isinstance(arguments[0], (str, bytes)):
@@ -216,35 +216,24 @@ def start_watch(
         return "leaves the interpreter that it is watched in"
 
     def imports(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        name, path = arguments[0], arguments[1]
-        if name in _OTHER_INTERPRETERS and (is_candidate(frame) or stands_behind(frame, set())):
-            return "leaves the interpreter that it is watched in"
-        return own_native_code(path) if isinstance(path, str) and path.endswith(".so") else None
-
-    def own_native_code(path: str) -> str | None:
-        whole = _plain_path(path if path.startswith("/") else f"{working_directory()}/{path}")
-        writable = whole.startswith(("/box/", "/tmp/", "/dev/shm/")) and not whole.startswith(known)
-        return "loads machine code of its own" if writable else None
-
-    def opens_library(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        path = arguments[0]
-        return own_native_code(path) if isinstance(path, str) and "/" in path else None
+        leaves = arguments[0] in _OTHER_INTERPRETERS and (is_candidate(frame) or is_behind(frame))
+        return "leaves the interpreter that it is watched in" if leaves else None
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         inner = str(arguments[1]).startswith(_C_NAMES)
-        behind = is_candidate(frame) or stands_behind_ctypes(frame, str(arguments[1]))
-        return "reaches into the interpreter" if inner and behind else None
+        return "reaches into the interpreter" if inner and is_asking(frame) else None
 
     checks = {
         **dict.fromkeys(_ALWAYS, always),
         **dict.fromkeys(_TRACES, traces),
-        "sys._getframe": frames,
-        "object.__getattr__": attribute,
         **dict.fromkeys(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"), opens),
+        **dict.fromkeys(("exec", "function.__new__"), runs),
+        "sys._getframe": frames,
+        "object.__getattr__": reads,
+        "object.__setattr__": rewrites,
+        "marshal.loads": loads,
         "import": imports,
         "parley.fresh_module": renews,
-        **code_checks(known, tests, is_candidate, own_name, asked_by, stands_behind),
-        "ctypes.dlopen": opens_library,
         "ctypes.dlsym": finds_symbol,
     }
     here = fork_watch(accuse, unwatched, is_candidate, tests, between)
