@@ -29,7 +29,6 @@ _JUDGING = (
 and of no other: libraries that know two copies of `inspect` do not understand each other's signatures."""
 _LOOKS, _CHANCE = 1000, 16
 """Calls in the tests' text at which all assertions are looked at; and of 256 of those after them, at how many."""
-_OF_INSPECT = ("Signature", "BoundArguments", "Parameter")
 _PLAIN = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset)
 _function_kind = type(lambda: None)
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
@@ -61,35 +60,24 @@ def guard(
     judging = tuple(name for group in _JUDGING if set_aside and not used.isdisjoint(group) for name in group)
     own_copies = without(judging)
     standard = dict(builtins.__dict__)
-    meta_path, path_hooks, path = list(sys.meta_path), list(sys.path_hooks), list(sys.path)
     contents, judged = contents_of(modules), judged_classes(modules)
     if not used.isdisjoint(("unittest", "doctest")):
         contents += tools_of_unittest()
-        if "inspect" not in judging:
-            inspecting = imported(("inspect",))
-            contents += contents_of(inspecting)
-            kinds = (vars(inspecting["inspect"])[name] for name in _OF_INSPECT)
-            contents += [entry_of(kind, dict(_class_dict(kind))) for kind in kinds]
     cells = cells_of(contents)
-    canary = compile("assert 0 == 1", tests, "exec", dont_inherit=True, optimize=0)
-    loaded, tracer, profiler, run = sys.modules, sys.gettrace, sys.getprofile, exec
+    loaded = sys.modules
     function_kind, get, kept = _function_kind, dict.get, []
-    module_kind, assigned = type(sys), set[tuple[str, int, int, str]]()
-    mentioned, by_name, of_tests = set[str](), set[str](), list[type]()
+    module_kind, of_tests = type(sys), list[type]()
+    mentioned, by_name, assigned = set[str](), set[str](), set[str]()
     suites: list[Any] = []
     cases: list[Any] = []
     n_looks, urandom = 0, os.urandom
 
     def restore_imports() -> None:
-        """Judging modules are those of before; where there are none, they are loaded afresh and from where they were."""
+        """Judging modules are those of before; where there are none, they are loaded afresh."""
         for name in list(loaded):
             if name.partition(".")[0] in judging:
                 kept.append(loaded.pop(name))  # kept: to tear a module down costs more than all else here
         loaded.update(own_copies)
-        before_and_now: Any = ((meta_path, sys.meta_path), (path_hooks, sys.path_hooks), (path, sys.path))
-        for before, now in before_and_now:
-            now[:] = before + [item for item in now if item not in before]
-        sys.path_importer_cache.clear()
 
     def verify(names: dict[str, Any]) -> None:
         """Accuses where the candidate changed what decides a test."""
@@ -103,13 +91,6 @@ def guard(
         for name in _MAY_NOT_BE_SHADOWED:
             if name in names and names[name] is not standard[name]:
                 accuse(f"replaced {name}")
-        if tracer() is not None or profiler() is not None:
-            accuse("traces its tests")
-        try:
-            run(canary, names)
-        except AssertionError:
-            return
-        accuse("a false assertion passes")
 
     def verify_contents(entries: list[Any], during_tests: bool) -> None:
         for holder, before, names, kinds in entries:
@@ -176,31 +157,21 @@ def guard(
                 return True
             if holder in of_tests and type(value) is not function_kind:
                 return True
-        if during_tests and type(value) is function_kind and value.__code__.co_filename == tests:
-            line, own = value.__code__.co_firstlineno, value.__code__.co_name
-            if any(name == attribute and (first <= line <= last or own == given) for attribute, first, last, given in assigned):
-                return True
-        if "site-packages" not in (getattr(holder, "__file__", None) or "") or holder.__name__.startswith("numpy"):
-            return False
-        return is_librarys(value, is_trusted) and package_of(value, name) == holder.__name__.partition(".")[0]
+        if during_tests and name in assigned and type(value) is function_kind:
+            return value.__code__.co_filename == tests
+        return False
 
-    def package_of(value: Any, name: str) -> str:
-        """Package of what a library put in a place of its own later; a function has that place's name."""
-        if type(value) is function_kind:
-            return value.__globals__.get("__name__", "").partition(".")[0] if value.__name__ == name else ""
-        kind = value if issubclass(type(value), type) else type(value)
-        return str(_class_dict(kind).get("__module__", "")).partition(".")[0]
-
-    def add_assigned(statements: set[tuple[str, int, int, str]], read: set[str], given: set[str]) -> None:
-        """What the tests themselves assign to attributes is no finding: attribute, lines, and the name of what is assigned.
+    def add_names(read: set[str], given: set[str], stored: set[str]) -> None:
+        """What the tests themselves put somewhere is no finding.
 
         Args:
             read: attributes that they read.
             given: names that they may give things by, in a patch say.
+            stored: attributes of others than `self` that they assign.
         """
-        assigned.update(statements)
         mentioned.update(read)
         by_name.update(given)
+        assigned.update(stored)
 
     def add_classes(kinds: list[type]) -> None:
         """Watch these classes too (the tests' own)."""
@@ -218,7 +189,7 @@ def guard(
         "verify": verify,
         "verify_modules": verify_modules,
         "verify_suites": verify_suites,
-        "add_assigned": add_assigned,
+        "add_names": add_names,
         "add_classes": add_classes,
     }
 

@@ -11,7 +11,6 @@ import os
 import sys
 from _ast import (
     AST,
-    Assign,
     AsyncFunctionDef,
     Attribute,
     ClassDef,
@@ -156,7 +155,7 @@ def _statement_runner(
         for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
             made, rebound = _made_by(statement, kinds), _stored_in(statement)
             declared = {name for node in nodes_of(statement) if isinstance(node, Global) for name in node.names}
-            checks["add_assigned"](_assigned_in(statement), *_named_in(statement))
+            checks["add_names"](*_named_in(statement))
             tree = Module([instrumented(with_own(statement))], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
@@ -193,29 +192,20 @@ def _stored_in(tree: AST) -> set[str]:
     return {node.id for node in nodes_of(tree) if isinstance(node, Name) and isinstance(node.ctx, Store)}
 
 
-def _assigned_in(tree: AST) -> set[tuple[str, int, int, str]]:
-    """Attributes of other things than `self` that a statement assigns: name, first and last line, the name of what it assigns."""
-    found: set[tuple[str, int, int, str]] = set()
-    for node in nodes_of(tree):
-        if isinstance(node, Assign):
-            given = node.value.id if isinstance(node.value, Name) else ""
-            targets = [item for target in node.targets for item in nodes_of(target) if isinstance(item, Attribute)]
-            stored = [item for item in targets if isinstance(item.ctx, Store) and root_of(item) not in (None, "self", "cls")]
-            found |= {(item.attr, node.lineno, node.end_lineno or node.lineno, given) for item in stored}
-    return found
-
-
-def _named_in(tree: AST) -> tuple[set[str], set[str]]:
-    """Attributes that a statement reads; and names that it may give things by: attributes, keywords, the last parts of texts."""
-    read, given = set[str](), set[str]()
+def _named_in(tree: AST) -> tuple[set[str], set[str], set[str]]:
+    """Attributes that a statement reads; names that it may give things by (attributes, keywords, the last parts of texts); and
+    attributes that it assigns to others than `self`."""
+    read, given, stored = set[str](), set[str](), set[str]()
     for node in nodes_of(tree):
         if isinstance(node, Attribute):
             (given if isinstance(node.ctx, Store) else read).add(node.attr)
+            if isinstance(node.ctx, Store) and root_of(node) not in (None, "self", "cls"):
+                stored.add(node.attr)
         elif isinstance(node, keyword):
             given.add(node.arg or "")
         elif isinstance(node, Constant) and type(node.value) is str:
             given.add(node.value.rpartition(".")[2])
-    return read, given
+    return read, given, stored
 
 
 def described(error: BaseException, path: str) -> bytes:

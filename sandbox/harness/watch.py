@@ -1,4 +1,4 @@
-"""Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory, in /proc.
+"""Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory.
 
 An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. Who asks
 is told by the name of a file, so code that takes another's name is a finding, too. Python's own library may look at frames, and
@@ -43,7 +43,6 @@ _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_code")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
 _C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
-_PROCESS_FILES = ("/proc/self", "/proc/thread-self", *(f"/proc/{digit}" for digit in range(1, 10)))
 _GIVERS = {
     "traceback.py": {"walk_tb", "walk_stack"},
     "inspect.py": {
@@ -80,8 +79,7 @@ def start_watch(
     busy: set[int] = set()
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
-    frame_of, thread, decode = sys._getframe, _thread.get_ident, os.fsdecode
-    working_directory, value_of = os.getcwd, getattr
+    frame_of, thread, value_of = sys._getframe, _thread.get_ident, getattr
     function_kind, code_kind = type(start_watch), type(start_watch.__code__)
     is_whole = names_of_library(lambda name: name.startswith(known))
 
@@ -204,14 +202,6 @@ def start_watch(
         named = is_candidate(frame) and any(name.encode() in bytes(arguments[0]) for name in (*known, *tests))
         return "makes code that passes for the library's" if named else None
 
-    def opens(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if not isinstance(arguments[0], (str, bytes)):
-            return None
-        path = decode(arguments[0])
-        whole = _plain_path(path if path.startswith("/") else f"{working_directory()}/{path}")
-        into = whole.startswith(_PROCESS_FILES) or ("/dev/" in path and ".." in path)
-        return "looks into /proc" if into and is_candidate(frame) else None
-
     def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         return "leaves the interpreter that it is watched in"
 
@@ -226,7 +216,6 @@ def start_watch(
     checks = {
         **dict.fromkeys(_ALWAYS, always),
         **dict.fromkeys(_TRACES, traces),
-        **dict.fromkeys(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"), opens),
         **dict.fromkeys(("exec", "function.__new__"), runs),
         "sys._getframe": frames,
         "object.__getattr__": reads,
@@ -239,14 +228,3 @@ def start_watch(
     here = fork_watch(accuse, unwatched, is_candidate, tests, between)
     sys.addaudithook(hear)
     return here
-
-
-def _plain_path(path: str) -> str:
-    """An absolute path without `.`, `..` and doubled slashes; os.path's own function could be patched."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)
