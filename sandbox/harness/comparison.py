@@ -76,23 +76,21 @@ def comparing(
         if _is_plain(left) and _is_plain(right):
             return operations[code](left, right)
         kind = COMPARISONS[code]
-        before = kind is not Eq or tried_whole(left, right)
-        alike = asked(left, right) if kind is In else []
+        before = kind not in (Eq, NotEq) or tried_whole(left, right)
+        alike = asked(left, right) if kind in (In, NotIn) else []
         said = operations[code](shown(left), shown(right))
-        if kind is Eq and is_true(said):
+        try:
+            claims = bool(said) is (kind not in (NotEq, NotIn))
+        except Exception:  # noqa: BLE001 - an array's answer is neither
+            return said
+        if claims and kind in (Eq, NotEq):
             if not (before and tried_whole(left, right) and tried_whole(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
-        elif kind in _REVERSED and type(said) is bool and said:
+        elif claims and kind in _REVERSED:
             probe_order(kind, left, right)
-        elif kind is In and said is True:
+        elif claims and kind in (In, NotIn):
             probe_membership(left, right, alike)
         return said
-
-    def is_true(said: Any) -> bool:
-        try:
-            return bool(said)
-        except Exception:  # noqa: BLE001 - an array's answer is neither
-            return False
 
     def tried_whole(left: Any, right: Any) -> bool:
         """As `tried`, of the two and of what they hold, side by side: most of it may be honest."""
@@ -130,7 +128,7 @@ def comparing(
             for altered in _alterations(left):
                 holds(altered, shown(right), contains)
             return []
-        some = sorted(right, key=lambda _: urandom(8))[:_MEMBERS] if type(right) in _GROUPS else []
+        some = sorted(right, key=by_chance)[:_MEMBERS] if type(right) in _GROUPS else []
         return [one for one in some if not is_any(one) and any(holds(left, altered) for altered in alterations(one, left))]
 
     def holds(one: Any, other: Any, code: int = equal) -> bool:
@@ -240,15 +238,11 @@ def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
     for kind in _IN_ORDER:
         if all(issubclass(one, kind) and one.__eq__ is kind.__eq__ for one in kinds):
             return [*zip(kind.__iter__(left), kind.__iter__(right), strict=False)] if len(left) == len(right) else []
-    held = [_held_by(value, "__dict__") for value in (left, right)] if kinds[0] is kinds[1] and kinds[0] not in _GROUPS else []
-    return _paired(*held) if held and all(type(one) is dict for one in held) else []
-
-
-def _held_by(value: Any, name: str) -> Any:
     try:
-        return object.__getattribute__(value, name)
+        held = [object.__getattribute__(value, "__dict__") for value in (left, right)]
     except (AttributeError, TypeError):
-        return None
+        return []
+    return _paired(*held) if kinds[0] is kinds[1] and all(type(one) is dict for one in held) else []
 
 
 def _forged(left: Any, right: Any) -> str:

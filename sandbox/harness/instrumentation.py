@@ -43,7 +43,7 @@ _ASSERTIONS = {
     **dict.fromkeys(
         (
             *("assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual", "assertSetEqual"),
-            *("assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual"),
+            *("assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_array_equal"),
         ),
         COMPARISONS.index(Eq),
     ),

@@ -10,15 +10,25 @@ import os
 import sys
 
 from library_values import is_librarys
-from module_contents import SUITES, cells_of, contents_of, entry_of, imported, judged_classes, tools_of_unittest, without
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CellType, ModuleType
     from typing import Any
 
+_SUITES = ("unittest", "pytest", "_pytest", "pluggy")
+"""Packages that are looked at with all their modules and classes."""
+_TOOLS = {"contextlib": None, "re": None, "collections": ("Counter",), "warnings": ("catch_warnings",)}
+"""What unittest judges with that is not its own: these names of the module, or all."""
+_HOOKS = {
+    "logging": ("_logRecordFactory", "_loggerClass"),
+    "warnings": ("showwarning", "formatwarning", "warn"),
+    "sys": ("excepthook", "displayhook", "unraisablehook"),
+}
+"""What modules hold for programs to replace, by functions of theirs or by habit; no test asks it for its verdict."""
 _MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
 _MAY_NOT_BE_SHADOWED = ("isinstance", "issubclass", "callable", "hasattr", "getattr", "AssertionError")
 _JUDGING = (
@@ -30,10 +40,9 @@ and of no other: libraries that know two copies of `inspect` do not understand e
 _LOOKS, _CHANCE = 1000, 16
 """Calls in the tests' text at which all assertions are looked at; and of 256 of those after them, at how many."""
 _PLAIN = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset)
-_function_kind = type(lambda: None)
+_function_kind, _module_kind, _HEAP_TYPE = type(lambda: None), type(sys), 1 << 9
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
-_mro = type.__dict__["__mro__"].__get__
-_is_frozen_module = "<frozen"
+_mro, _class_flags = type.__dict__["__mro__"].__get__, type.__dict__["__flags__"].__get__
 
 
 def guard(
@@ -54,7 +63,7 @@ def guard(
         set_aside: give the candidate copies of its own of modules that judge.
         mocks: the tests patch modules themselves, and may leave a mock behind.
     """
-    folders = (*(f"{folder}/" for folder in trusted), _is_frozen_module)
+    folders = (*(f"{folder}/" for folder in trusted), "<frozen")
     modules = imported(imports)
     used = {name.partition(".")[0] for name in modules}
     judging = tuple(name for group in _JUDGING if set_aside and not used.isdisjoint(group) for name in group)
@@ -62,11 +71,11 @@ def guard(
     standard = dict(builtins.__dict__)
     contents, judged = contents_of(modules), judged_classes(modules)
     if not used.isdisjoint(("unittest", "doctest")):
-        contents += tools_of_unittest()
+        contents += contents_of(imported(tuple(_TOOLS)), _TOOLS)
     cells = cells_of(contents)
     loaded = sys.modules
     function_kind, get, kept = _function_kind, dict.get, []
-    module_kind, of_tests = type(sys), list[type]()
+    module_kind, of_tests = _module_kind, list[type]()
     mentioned, by_name, assigned = set[str](), set[str](), set[str]()
     suites: list[Any] = []
     cases: list[Any] = []
@@ -146,7 +155,7 @@ def guard(
 
     def is_suite(holder: Any) -> bool:
         name = holder.__name__ if type(holder) is module_kind else _class_dict(holder).get("__module__", "")
-        return name.partition(".")[0] in SUITES
+        return name.partition(".")[0] in _SUITES
 
     def is_trusted(file: str) -> bool:
         return file.startswith(folders)
@@ -192,6 +201,83 @@ def guard(
         "add_names": add_names,
         "add_classes": add_classes,
     }
+
+
+def entry_of(holder: Any, held: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str], tuple[type, ...]]:
+    """A module or class, what of it may not change, all names that it has, and a class's bases."""
+    if type(holder) is _module_kind:
+        return holder, held, frozenset(vars(holder)), ()
+    return holder, held, frozenset(held), _mro(holder)
+
+
+def imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
+    """These modules, those left out that cannot be imported, and all of the suites that they belong to."""
+    found: dict[str, ModuleType] = {}
+    for name in names:
+        try:
+            __import__(name)
+            found[name] = sys.modules[name]
+        except BaseException:  # noqa: BLE001 - it will fail again in the tests, which is theirs to show
+            continue
+    for name in list(sys.modules):
+        package = name.partition(".")[0]
+        if package in _SUITES and package in found:
+            found[name] = sys.modules[name]
+    return found
+
+
+def without(packages: tuple[str, ...]) -> dict[str, ModuleType]:
+    """Take them out of sight: the candidate loads its own."""
+    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
+    for name in kept:
+        del sys.modules[name]
+    return kept
+
+
+def contents_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = None) -> list[Any]:
+    """Functions and classes of each module, and what its classes hold where they are a suite's.
+
+    Args:
+        tools: names that count, by module, where not all do; their classes count like a suite's.
+    """
+    found: list[Any] = []
+    for name, module in modules.items():
+        free, chosen = _HOOKS.get(name, ()), (tools or {}).get(name)
+        called = {key: value for key, value in vars(module).items() if callable(value)}
+        held = {key: value for key, value in called.items() if (key not in free if chosen is None else key in chosen)}
+        found.append(entry_of(module, held))
+        if tools is not None or name.partition(".")[0] in _SUITES:
+            kinds = [
+                value for value in held.values() if isinstance(value, type) and value.__module__.startswith((name, *_SUITES))
+            ]
+            found.extend(entry_of(kind, dict(_class_dict(kind))) for kind in kinds)
+    return found
+
+
+def judged_classes(modules: dict[str, ModuleType]) -> list[tuple[type, dict[str, Any]]]:
+    """Classes of other modules, with their bases, and what they hold: what tests call on their objects may not be replaced."""
+    found: dict[type, dict[str, Any]] = {}
+    for name, module in modules.items():
+        if name.partition(".")[0] not in _SUITES:
+            for value in vars(module).values():
+                for kind in _mro(value) if isinstance(value, type) else ():
+                    if kind not in found and _class_flags(kind) & _HEAP_TYPE:
+                        found[kind] = dict(_class_dict(kind))
+    return list(found.items())
+
+
+def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
+    """What the functions of classes refer to outside: it can be exchanged where they stand."""
+    found: list[tuple[CellType, Any]] = []
+    for holder, held, _, _ in contents:
+        if type(holder) is not _module_kind:
+            for value in held.values():
+                for cell in (value.__closure__ or ()) if type(value) is _function_kind else ():
+                    try:
+                        found.append((cell, cell.cell_contents))
+                    except ValueError:  # nothing in it yet
+                        continue
+    return found
 
 
 def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: Callable[..., Any] = open) -> None:

@@ -41,7 +41,7 @@ from sealed_channel import (
 del sys.path[0]
 for _name in (
     *("judged_program", "sealed_channel", "comparison", "integrity", "pytest_nodes", "signal_frames", "unittest_cases"),
-    *("watch", "forks", "instrumentation", "leniency", "library_values", "module_contents"),
+    *("watch", "forks", "instrumentation", "leniency", "library_values"),
 ):
     sys.modules.pop(_name, None)
 
