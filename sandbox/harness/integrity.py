@@ -16,7 +16,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CellType, ModuleType
+    from types import CellType, FunctionType, ModuleType
     from typing import Any
 
 _SUITES = ("unittest", "pytest", "_pytest", "pluggy")
@@ -50,6 +50,7 @@ def guard(
     imports: tuple[str, ...],
     trusted: tuple[str, ...],
     tests: str,
+    names: dict[str, Any],
     *,
     mocks: bool,
     set_aside: bool = True,
@@ -60,6 +61,7 @@ def guard(
         accuse: told what was changed; does not return.
         imports: modules that the tests name; those that cannot be imported are left out.
         trusted: folders whose code is not the candidate's.
+        names: the candidate's module.
         set_aside: give the candidate copies of its own of modules that judge.
         mocks: the tests patch modules themselves, and may leave a mock behind.
     """
@@ -88,7 +90,7 @@ def guard(
                 kept.append(loaded.pop(name))  # kept: to tear a module down costs more than all else here
         loaded.update(own_copies)
 
-    def verify(names: dict[str, Any]) -> None:
+    def verify() -> None:
         """Accuses where the candidate changed what decides a test."""
         now = builtins.__dict__
         changed = [n for n, v in standard.items() if get(now, n) is not v and n not in _MAY_BE_REPLACED]
@@ -157,8 +159,8 @@ def guard(
         name = holder.__name__ if type(holder) is module_kind else _class_dict(holder).get("__module__", "")
         return name.partition(".")[0] in _SUITES
 
-    def is_trusted(file: str) -> bool:
-        return file.startswith(folders)
+    def is_trusted(function: FunctionType) -> bool:
+        return function.__code__.co_filename.startswith(folders) and function.__globals__ is not names
 
     def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
         if during_tests and name in by_name:

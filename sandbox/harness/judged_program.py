@@ -86,7 +86,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
         with open(path, "wb") as file:
             file.write(code)
         imports = tuple(job["imports"].decode().split())
-        checks = guard(accuse, imports, trusted, TESTS, mocks=job["mocks"] == b"1")
+        checks = guard(accuse, imports, trusted, TESTS, names, mocks=job["mocks"] == b"1")
         hide_frames_from_handlers()
         is_own_process = start_watch(accuse, library, trusted, (TESTS,), names, (comparing, case_runner))
 
@@ -106,7 +106,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
             raise
         run(compiled, names)
         only_here()
-        checks["verify"](names)
+        checks["verify"]()
         checks["verify_modules"](False)
         verify_source(accuse, path, code)
         checks["restore_imports"]()
@@ -128,7 +128,7 @@ def run_program(answers: int, questions: int, key: bytes) -> None:
         except BaseException as error:  # noqa: BLE001 - whatever a test raises, it has failed
             failure = described(error, path)
         only_here()
-        checks["verify"](names)
+        checks["verify"]()
         checks["verify_modules"](True)
         verify_defined()
         say(b"passed" if failure is None else b"failed", _told(failure or b"", path))
@@ -160,7 +160,7 @@ def _statement_runner(
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
             only_here()
-            checks["verify"](names)
+            checks["verify"]()
             for name in (*rebound, *declared):
                 defined.pop(name, None)
             rebinding.update(declared)

@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _OWN_ARGUMENTS = (
-    "-p",
-    "no:cacheprovider",
-    "-o",
-    "addopts=",
-    "-q",
-    "--tb=short",
-    "--no-header",
-    "--continue-on-collection-errors",
+    *("-p", "no:cacheprovider", "-o", "addopts=", "-q", "--tb=short", "--no-header", "--continue-on-collection-errors"),
 )
 _RAN = (0, 1)  # pytest's exit codes for tests that ran, well or not
 _WORST_FIRST = ("ERROR", "FAILED", "XPASS", "SKIPPED", "XFAIL", "PASSED")
@@ -44,13 +37,13 @@ def run_nodes(
 
     own_pid, getpid, exit_now = os.getpid(), os.getpid, os._exit
     root = os.getcwd()
-    checks = guard(accuse, ("pytest", "_pytest", "pluggy", "unittest"), trusted, "<tests>", mocks=True, set_aside=False)
     names: dict[str, Any] = {"__builtins__": builtins}
+    checks = guard(accuse, ("pytest", "_pytest", "pluggy", "unittest"), trusted, "<tests>", names, mocks=True, set_aside=False)
     found: dict[str, tuple[str, str]] = {}
     start, raises, failed = pytest.main, pytest.raises, pytest.fail.Exception
     files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
     hide_frames_from_handlers()
-    start_watch(accuse, trusted[0], trusted, files, {})
+    start_watch(accuse, trusted[0], trusted, files, names)
     sys.path.insert(0, root)
     sys.argv = ["pytest"]
     given = [name for name in job["files"].decode().split("\n") if os.path.exists(name)]
@@ -59,7 +52,7 @@ def run_nodes(
     code = start([*_OWN_ARGUMENTS, "--rootdir", root, *more, "--", *given], plugins=[_listener(found, wanted)]) if given else 5
     if getpid() != own_pid:
         exit_now(0)
-    checks["verify"](names)
+    checks["verify"]()
     checks["verify_modules"](True)
     _verify_raises(raises, failed, accuse)
     say(b"code ran")

@@ -16,14 +16,14 @@ import os
 import sys
 
 from forks import fork_watch
-from library_values import names_of_library
+from library_values import names_only_librarys
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import FrameType, FunctionType
     from typing import Any
 
 _ALWAYS = {
@@ -81,7 +81,6 @@ def start_watch(
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, value_of = sys._getframe, _thread.get_ident, getattr
     function_kind, code_kind = type(start_watch), type(start_watch.__code__)
-    is_whole = names_of_library(lambda name: name.startswith(known))
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -160,7 +159,10 @@ def start_watch(
         by, called = asked_by(frame)
         if is_loading(by):
             return False
-        if not is_whole(frame, by):
+        up_to = frame
+        while up_to is not by and up_to.f_back is not None and not is_candidate(up_to.f_back):
+            up_to = up_to.f_back
+        if not names_only_librarys(frame, up_to, is_trusted):
             return True
         if by is frame:  # a library of others, by itself
             if is_call or arguments[1] == "f_code":
@@ -170,6 +172,9 @@ def start_watch(
             return frame.f_code.co_name in _GIVERS.get(own_name(frame) or "", ()) and is_behind(frame, _READERS)
         code = by.f_code
         return called not in (*code.co_names, *code.co_varnames) or (code.co_name[0] == "_" and is_candidate(by.f_back))
+
+    def is_trusted(function: FunctionType) -> bool:
+        return is_known(function.__code__) and function.__globals__ is not names
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if is_candidate(frame):
