@@ -8,7 +8,6 @@ import pytest
 from tests.crash.comparison import Tables, tables
 from tests.crash.night import TURNS, Night, adopting_orphans, counting_server
 from tests.flows.conftest import server_url as server_url
-from tests.flows.conftest import standing_home as standing_home
 from tests.warehouse.small_lake import SmallLake
 from warehouse.publish import publish
 

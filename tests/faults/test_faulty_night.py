@@ -60,7 +60,7 @@ def assert_answers_are_the_model_s(home: Path, n_truncated: int) -> None:
     assert n_cut == n_truncated
 
 
-def test_a_night_of_one_percent_of_each_fault(served_home: Path) -> None:
+def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
     choose, given = one_in_a_hundred_of_each(SEED), []
 
     def kept(conversation: str, earlier: int) -> Reply:
@@ -70,7 +70,7 @@ def test_a_night_of_one_percent_of_each_fault(served_home: Path) -> None:
     with model_server(choose=kept) as server:
         run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--samples", SAMPLES, "--sandbox", "none")
         run = (*run, "--timeout-s", "3", "--concurrency", "16", "--json")
-        done = parley(served_home, *run)
+        done = parley(standing_home, *run)
         n_requests = len(server.bodies)
         n_refused = sum(reply in REFUSALS for reply in given)
         n_cut = sum(reply == TRUNCATED for reply in given)
@@ -83,20 +83,20 @@ def test_a_night_of_one_percent_of_each_fault(served_home: Path) -> None:
         assert line["model_calls"] == n_requests
         assert f"{n_refused} of {8 * SAMPLES} episodes have infra faults or unscored turns (0 infra)" in done.err
         assert "max_fault_share" in done.err
-        (record,) = rows(served_home, "SELECT status, withheld_reason, n_truncated FROM runs")
+        (record,) = rows(standing_home, "SELECT status, withheld_reason, n_truncated FROM runs")
         assert (record["status"], record["n_truncated"]) == ("withheld", n_cut)
         assert "max_fault_share" in record["withheld_reason"]
-        assert rows(served_home, "SELECT count(*) n FROM leaderboard") == [{"n": 0}]
+        assert rows(standing_home, "SELECT count(*) n FROM leaderboard") == [{"n": 0}]
 
-        published = parley(served_home, *run, "--max-fault-share", "0.5")
+        published = parley(standing_home, *run, "--max-fault-share", "0.5")
         assert len(server.bodies) == n_requests, "a finished dialogue is never paid for twice"
     assert published.code == 0, published.err
     assert json.loads(published.out)["published"]
-    assert_denominators_add_up(served_home)
-    assert_answers_are_the_model_s(served_home, n_cut)
-    stops = {r["stop_reason"]: r["n"] for r in rows(served_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")}
+    assert_denominators_add_up(standing_home)
+    assert_answers_are_the_model_s(standing_home, n_cut)
+    stops = {r["stop_reason"]: r["n"] for r in rows(standing_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")}
     assert stops == {"finished": 8 * SAMPLES - n_refused, "subject_error": n_refused}
-    unscored = rows(served_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL")
+    unscored = rows(standing_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL")
     assert {row["r"] for row in unscored} <= {"no_answer", "nothing_to_forget"}
 
 

@@ -1,20 +1,25 @@
-"""The command `parley` as a person types it: a process of its own."""
+"""The command `parley`: in this process, whose imports it finds done, or as a person types it, a process of its own."""
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import pytest
 
 from tests.flows.drivers import ROOT
 
 LIMIT_S = 600
 SAMPLE = ("run", "codeif.static", "--dataset-version", "sample", "--workers", "1")
 """One worker process: to start two is a good part of so small a run. Nights of crash, faults and configurations have two."""
+STREAMS = tuple(open(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+"""What a command in this process prints on. They stay open, since its loggers keep them."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +44,67 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-P", "-m", "flows.cli", *map(str, arguments)]
 
 
-def parley(
+def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
+    """Run it to its end in this process: the same entry point, arguments, variables, folder, exit code and output.
+
+    Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and time use `parley_process`.
+    """
+    from flows.cli.app import main
+
+    with _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent), _printing_into_files() as files:
+        try:
+            main()
+        except SystemExit as ending:
+            code = ending.code
+        out, err = map(_printed, files)
+    return _checked(Done(int(code or 0), out, err))
+
+
+@contextmanager
+def _in_place_of_a_process(arguments: tuple[object, ...], environ: Mapping[str, str], cwd: Path) -> Iterator[None]:
+    before = dict(os.environ)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["parley", *map(str, arguments)])
+        patch.chdir(cwd)
+        os.environ.update(environ)
+        try:
+            yield
+        finally:
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
+
+
+@contextmanager
+def _printing_into_files() -> Iterator[tuple[IO[bytes], ...]]:
+    """Stdout and stderr are files, for children too, as `capture_output` sees what they print."""
+    with ExitStack() as stack:
+        files = tuple(stack.enter_context(tempfile.TemporaryFile()) for _ in STREAMS)
+        for number, file in enumerate(files, start=1):
+            earlier = os.dup(number)
+            stack.callback(os.close, earlier)
+            stack.callback(os.dup2, earlier, number)
+            os.dup2(file.fileno(), number)
+        out, err = STREAMS
+        with redirect_stdout(out), redirect_stderr(err):
+            yield files
+
+
+def _printed(file: IO[bytes]) -> str:
+    for stream in STREAMS:
+        stream.flush()
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def parley_process(
     home: Path,
     *arguments: object,
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     limit_s: float = LIMIT_S,
 ) -> Done:
-    """Run it to its end."""
+    """Run it to its end in a process of its own."""
     done = subprocess.run(
         command(*arguments),
         capture_output=True,
@@ -56,8 +114,12 @@ def parley(
         cwd=cwd or home.parent,
         timeout=limit_s,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+    return _checked(Done(done.returncode, done.stdout, done.stderr))
+
+
+def _checked(done: Done) -> Done:
+    assert "Traceback" not in done.err, done.err
+    return done
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.parley_command import ask, parley
+from tests.flows.parley_command import ask, parley, parley_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared, pytest.mark.usefixtures("bubblewrap")]
 
@@ -61,7 +61,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Golde
     assert imported.code == 0, imported.err
     readings = ("--option", "history=upstream_v0", "--option", "answer_cleanup=upstream_v0")
     run = ("run", "codeif.static", "--dataset-version", "v0", *readings, "--model", f"recorded:{recording}", "--json")
-    line = parley(home, *run).json()
+    line = parley_process(home, *run).json()
     assert (line["status"], line["episodes"], line["owed"], line["n_infra"]) == ("finished", 50, 0, 0)
     assert (line["n_unscored"], line["published"]) == (0, True)
     return Golden(home, run, line["run_id"])
@@ -95,7 +95,7 @@ def test_a_second_identical_run_does_nothing_and_quickly(golden: Golden) -> None
     took_s: list[float] = []
     for _ in range(2):
         started_s = time.monotonic()
-        done = parley(golden.home, *golden.run, environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
+        done = parley_process(golden.home, *golden.run, environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
         took_s.append(time.monotonic() - started_s)
         line = done.json()
         assert (line["run_id"], line["model_calls"], line["owed"], line["published"]) == (golden.run_id, 0, 0, True)

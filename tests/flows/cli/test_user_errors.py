@@ -7,7 +7,7 @@ import pytest
 
 from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
-from tests.flows.parley_command import SAMPLE, parley
+from tests.flows.parley_command import SAMPLE, parley, parley_process
 
 RUN = ("run", "codeif.static")
 GOLD = (*SAMPLE, "--model", "control:gold")
@@ -70,6 +70,13 @@ def test_a_broken_configuration_names_the_field(home: Path, tmp_path: Path, text
     for part in said:
         assert part in done.err, done.err
     assert "secretkey" not in done.err
+
+
+def test_a_process_that_made_a_mistake_ends_as_it_does_here(home: Path) -> None:
+    wrong = (*RUN, "--model", "gpt-5")
+    done = parley_process(home, *wrong)
+    assert (done.code, done.out) == (2, "")
+    assert done == parley(home, *wrong)
 
 
 def test_a_home_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:

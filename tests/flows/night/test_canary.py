@@ -9,7 +9,7 @@ from flows.night.canary import require_live_canary
 from sandbox.canary.release import Canary
 from schemas.errors import NightVoid, SandboxUnavailable, UnknownName
 from tests.flows.drivers import ROOT
-from tests.flows.parley_command import parley
+from tests.flows.parley_command import parley_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
@@ -43,7 +43,7 @@ def stingy(tmp_path: Path) -> str:
 def test_a_night_in_a_sandbox_that_fails_a_gold_is_void(home: Path, tmp_path: Path, stingy: str) -> None:
     config = tmp_path / "night.yaml"
     config.write_text(CONFIG.format(sandbox="stingy"))
-    done = parley(home, "nightly", "--config", config, environ={"PYTHONPATH": stingy}, cwd=tmp_path)
+    done = parley_process(home, "nightly", "--config", config, environ={"PYTHONPATH": stingy}, cwd=tmp_path)
     assert done.code == 3
     assert "the night is void: in sandbox 'stingy' golds that did not pass" in done.err
     assert "legitimate: threads, a process, a temporary file" in done.err

@@ -32,7 +32,7 @@ def night(standing_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Done
         ],
     }
     (folder / "night.yaml").write_text(yaml.safe_dump(config))
-    return parley(standing_home, "nightly", "--config", folder / "night.yaml", limit_s=550)
+    return parley(standing_home, "nightly", "--config", folder / "night.yaml")
 
 
 def test_gold_is_right_at_once_and_empty_never(night: Done, standing_home: Path) -> None:

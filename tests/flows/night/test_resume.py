@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.flows.drivers import family, living
-from tests.flows.parley_command import SAMPLE, ask, parley, started
+from tests.flows.parley_command import SAMPLE, ask, parley, parley_process, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 IN_FLIGHT = 4
@@ -76,7 +76,7 @@ def test_a_concurrency_smaller_than_the_number_of_workers_is_kept(served_home: P
 def test_an_endpoint_that_refuses_everything_is_asked_once_for_each_episode_and_named(served_home: Path) -> None:
     refusals = [Reply(status=400, message="no \x1b]0;EVIL\x07 such luck")] * 99
     with model_server(refusals) as server:
-        done = parley(served_home, *run_arguments(server))
+        done = parley_process(served_home, *run_arguments(server))
         asked = server.stats()["requests"] if "requests" in server.stats() else len(server.bodies)
     assert done.code == 3, done.err
     assert "400" in done.err
