@@ -1,6 +1,7 @@
 """What every test relies on: no settings, keys or servers of the person who runs it, and a home of its own."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
         del os.environ[name]
     os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+    os.environ.setdefault("CORPUS_SEED", "1" if os.environ.get("CI") else str(random.randrange(10**6)))
+
+
+def pytest_report_header() -> str:
+    return f"CORPUS_SEED={os.environ['CORPUS_SEED']} draws attacks for sandboxes besides the default; WHOLE_CORPUS=1: all"
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from sandbox.canary.baits import planted_baits
 from sandbox.host import memory_cgroup
 from sandbox.interface import Sandbox
 from schemas.errors import SandboxUnavailable
+from tests.sandbox.attacks.corpus import SEED, WHOLE
 from tests.sandbox.attacks.host import Host, marked_limits
 
 AT_ONCE = 12
@@ -20,7 +21,7 @@ AT_ONCE = 12
 CONTAINERS_AT_ONCE = 4
 """Starting one takes a processor's time."""
 LOADED_ZYGOTE = "zygote with libraries"
-"""Its programs are forked elsewhere than its supervisors, so it gets the whole corpus, too. Any library will do."""
+"""Its programs are forked elsewhere than its supervisors, so it is a backend of its own here. Any library will do."""
 
 
 def _backend(name: str) -> ParameterSet:
@@ -46,6 +47,13 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     close_idle()  # zygotes stay warm between runs, each with a group: what a run left in one is a process, looked for after it
     place = memory_cgroup._writable_parent()
     assert place is None or list(place[0].glob(f"parley-{os.getpid()}-*")) == []
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> str:
+    """Name of the sandbox of this test; a failure shows what drew its share of the corpus."""
+    print(f"{SEED}={os.environ[SEED]} (every program: {WHOLE}=1)")
+    return request.node.callspec.params["sandbox"]
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """The whole corpus: files of this folder, one program for each door of the kernel, the canary's own, and older lists."""
 
 import os
+import random
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from sandbox import registry
 from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
 from tests.sandbox.attacks.syscalls import system_call_attacks
 from tests.sandbox.programs import programs
@@ -12,7 +14,9 @@ from tests.sandbox.programs import programs
 _FILES = ("escape.txt", "forge.txt", "exhaust.txt", "legitimate.txt")
 
 WHOLE = "WHOLE_CORPUS"
-"""Environment variable: where it is set, a slow backend gets every program, too."""
+"""Environment variable: where it is set, every backend gets every program."""
+SEED = "CORPUS_SEED"
+"""Environment variable: draws what a backend gets of it otherwise. See tests/conftest.py."""
 _ONE_IN = 3
 _OF_AN_IMAGE = "escape: the host's shadow file, keys and machine id"
 """It looks whether such files are there, and an image has its own."""
@@ -39,8 +43,8 @@ def legitimate_programs() -> tuple[Program, ...]:
 
 
 def fitting(programs: Sequence[Program], backend: str) -> tuple[Program, ...]:
-    """Of programs, those that a backend gets: all, or one in three where each run takes half a second."""
-    if backend != "docker":
-        return tuple(programs)
-    held = [program for program in programs if program.title != _OF_AN_IMAGE]
-    return tuple(held if WHOLE in os.environ else held[::_ONE_IN])
+    """Of programs, those that a backend gets: all on the default one, one in three on the others, drawn by a seed."""
+    held = [program for program in programs if backend != "docker" or program.title != _OF_AN_IMAGE]
+    if backend == registry.default_name() or WHOLE in os.environ:
+        return tuple(held)
+    return tuple(random.Random(f"{os.environ[SEED]} {backend}").sample(held, -(-len(held) // _ONE_IN)))

@@ -69,23 +69,23 @@ def wrong_verdicts(sandbox: Sandbox, programs: Iterable[Program], host: Host, *,
 
 
 @pytest.mark.parametrize("family", [Family.ESCAPE, Family.EXHAUST])
-def test_no_attack_on_the_host_passes_or_leaves_anything(sandbox: Sandbox, host: Host, family: Family) -> None:
+def test_no_attack_on_the_host_passes_or_leaves_anything(sandbox: Sandbox, backend: str, host: Host, family: Family) -> None:
     programs = [program for program in attacks() if program.family is family]
-    assert wrong_verdicts(sandbox, fitting(programs, sandbox.name), host, with_probes=True) == {}
+    assert wrong_verdicts(sandbox, fitting(programs, backend), host, with_probes=True) == {}
     assert host.remains() == []
 
 
-def test_no_forged_pass_is_believed(sandbox: Sandbox, host: Host) -> None:
+def test_no_forged_pass_is_believed(sandbox: Sandbox, backend: str, host: Host) -> None:
     programs = [program for program in attacks() if program.family is Family.FORGE]
-    wrong = wrong_verdicts(sandbox, fitting(programs, sandbox.name), host)
+    wrong = wrong_verdicts(sandbox, fitting(programs, backend), host)
     passed = {title for title, what in wrong.items() if what.startswith("passed")}
     assert {title: what for title, what in wrong.items() if title not in passed} == {}
     assert passed == set(PASSES_TODAY)
     assert host.remains() == []
 
 
-def test_programs_that_only_look_odd_pass(sandbox: Sandbox, host: Host) -> None:
-    assert wrong_verdicts(sandbox, legitimate_programs(), host) == {}
+def test_programs_that_only_look_odd_pass(sandbox: Sandbox, backend: str, host: Host) -> None:
+    assert wrong_verdicts(sandbox, fitting(legitimate_programs(), backend), host) == {}
     assert host.remains() == []
 
 
