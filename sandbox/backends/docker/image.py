@@ -32,7 +32,7 @@ _LAUNCHER = (
     "host/__init__.py",
     "host/bounded_output.py",
     "backends/__init__.py",
-    *(f"backends/docker/{n}" for n in _DOCKER),
+    *_DOCKER,
 )
 _RECIPE = _OURS / "images" / "python"
 _BUILDING = f"docker build -t parley-python --build-arg BASE=python@sha256:... {_RECIPE}"
