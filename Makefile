@@ -1,7 +1,7 @@
 # Everything a user or a developer types. `make` alone lists it.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -15,6 +15,29 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 SANDBOX_PROBE = ("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "true")
 
+LONGEST_FIRST = (
+    "crash/test_named_points.py",
+    "flows/night/test_resume.py",
+    "flows/orchestration/test_deployment.py",
+    "flows/night/test_disk_full.py",
+    "flows/cli/test_cli_pipeline.py",
+    "flows/orchestration/test_prefect_server.py",
+    "sandbox/attacks/test_attacks.py",
+    "corruptions/test_corruptions.py",
+    "flows/orchestration/test_dask_cluster.py",
+    "flows/night/test_night_of_two_benchmarks.py",
+    "flows/night/test_signals.py",
+    "test_wheel.py",
+    "faults/test_faulty_night.py",
+    "faults/test_attribution.py",
+    "flows/cli/test_golden_cli.py",
+    "flows/night/test_two_nights.py",
+    "flows/night/test_quality_gate.py",
+    "secrets/test_key.py",
+    "warehouse/test_publish_concurrency.py",
+)
+"""Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
+
 settings.register_profile("parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("parley")
 
@@ -31,7 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
         del os.environ[name]
     os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+    config.addinivalue_line("filterwarnings", "ignore:Scheduler already contains a plugin:UserWarning")  # the second night on it
     os.environ.setdefault("CORPUS_SEED", "1" if os.environ.get("CI") else str(random.randrange(10**6)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {ROOT / "tests" / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def pytest_report_header() -> str:

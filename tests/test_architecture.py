@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST_FIRST
 from tests.own_files import ROOT, own_files, relative
 
 PACKAGES = ("schemas", "sandbox", "tasks", "warehouse", "flows")
@@ -31,6 +32,10 @@ REGISTRY = "tasks/benchmarks/registry.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")
 PYTHON = tuple(path for path in own_files() if path.suffix == ".py")
 CODE = tuple(path for path in PYTHON if relative(path).split("/")[0] in PACKAGES)
+
+
+def test_the_modules_that_begin_first_exist() -> None:
+    assert [name for name in LONGEST_FIRST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def layer_of_file(name: str) -> str:

@@ -30,7 +30,7 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a Dask scheduler with one worker process, made as a run's own is."""
     scratch = tmp_path_factory.mktemp("dask")
     with dask_cluster(n_workers=1, threads_per_worker=THREADS_PER_WORKER, scratch=scratch) as client:
-        yield client.scheduler.address
+        yield str(client.scheduler_info()["address"])
 
 
 @pytest.fixture

@@ -52,12 +52,10 @@ def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = N
     from flows.cli.app import main
 
     with _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent), _printing_into_files() as files:
-        try:
+        with pytest.raises(SystemExit) as ending:
             main()
-        except SystemExit as ending:
-            code = ending.code
         out, err = map(_printed, files)
-    return _checked(Done(int(code or 0), out, err))
+    return _checked(Done(int(ending.value.code or 0), out, err))
 
 
 @contextmanager
