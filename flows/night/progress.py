@@ -1,4 +1,4 @@
-"""Live progress of a night: stage, episodes done and owed, turns, tokens, elapsed."""
+"""Live progress of a night: stage, episodes done and owed, turns, tokens and their rate, time that went by and is left."""
 
 import sys
 import threading
@@ -9,6 +9,9 @@ from typing import Any
 
 from tasks.driver.signals import heed_signals
 
+_MINUTES_FROM_S = 100
+"""Less time left is said in seconds."""
+
 
 class Board:
     """Where progress goes. This one keeps counts and shows nothing: the base of the live board and of plain lines."""
@@ -17,18 +20,24 @@ class Board:
         self.lock = threading.RLock()
         self.title = ""
         self.stage_name = ""
-        self.total = 0
+        self._begin(total=0)
+
+    def _begin(self, total: int) -> None:
+        self.total, self.total_turns = total, 0
         self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
-        self.stage_started = time.monotonic()
+        self.stage_started = self.reported_at = time.monotonic()
 
     def stage(self, title: str, stage: str, total: int = 0) -> None:
         """A stage of a run begins; `total` episodes are to be done in it (0: not counted). Ends here if a signal asked for it."""
         heed_signals()
         with self.lock:
-            self.title, self.stage_name, self.total = title, stage, total
-            self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
-            self.stage_started = time.monotonic()
+            self.title, self.stage_name = title, stage
+            self._begin(total)
         self.refresh()
+
+    def expect(self, turns: int) -> None:
+        """About as many turns are to be taken in the stage under way: episodes that go on side by side end late, and together."""
+        self.total_turns = turns
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """A worker process did something of the stage under way."""
@@ -40,6 +49,7 @@ class Board:
             self.turns += progress["turns"]
             self.output_tokens += progress["output_tokens"]
             self.programs += progress["programs"]
+            self.reported_at = time.monotonic()
         self.refresh()
 
     def done(self, episodes: int) -> None:
@@ -58,10 +68,22 @@ class Board:
         if self.turns:
             parts.append(f"{self.turns} turns")
         if self.output_tokens:
-            parts.append(f"{self.output_tokens} tokens")
+            rate = self.output_tokens / max(self.reported_at - self.stage_started, 0.001)
+            parts.append(f"{self.output_tokens} tokens, {rate:.{0 if rate >= 10 else 1}f} a second")
         if self.programs:
             parts.append(f"{self.programs} programs")
         return " · ".join(parts)
+
+    def time_left(self) -> str:
+        """How long the rest of the stage takes if it goes on like this, to be written behind the time that went by."""
+        shares = [done / total for done, total in ((self.episodes, self.total), (self.turns, self.total_turns)) if total]
+        share = max(shares, default=0.0)
+        if not 0 < share < 1:
+            return ""
+        left_s = (self.reported_at - self.stage_started) / share - (time.monotonic() - self.stage_started)
+        if left_s < 1:
+            return ""
+        return f", about {left_s:.0f} s left" if left_s < _MINUTES_FROM_S else f", about {left_s / 60:.0f} min left"
 
     def refresh(self) -> None:
         """Show the new state."""
@@ -88,7 +110,7 @@ class LineBoard(Board):
             key, now, text = (self.title, self.stage_name), time.monotonic(), self.describe()
             if key != self._shown or (now - self._shown_at > self._every_s and text != self._shown_text):
                 self._shown, self._shown_at, self._shown_text = key, now, text
-                print(f"{text} · {now - self.started:.0f} s", file=sys.stderr, flush=True)
+                print(f"{text} · {now - self.started:.0f} s{self.time_left()}", file=sys.stderr, flush=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -133,9 +155,9 @@ class LiveBoard(Board):
     def live(self) -> Iterator[None]:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        with Progress(*columns, console=self.console, transient=True) as progress:
-            self._status = (progress, progress.add_task("starting"))
+        description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
+        with Progress(SpinnerColumn(), description, TimeElapsedColumn(), left, console=self.console, transient=True) as progress:
+            self._status = (progress, progress.add_task("starting", left=""))
             try:
                 yield
             finally:
@@ -145,7 +167,7 @@ class LiveBoard(Board):
     def refresh(self) -> None:
         if self._status is not None:
             progress, task_id = self._status
-            progress.update(task_id, description=self.describe())
+            progress.update(task_id, description=self.describe(), left=self.time_left().removeprefix(", "))
 
 
 def board_for_terminal(*, quiet: bool = False) -> Board:

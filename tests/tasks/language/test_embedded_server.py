@@ -1,9 +1,13 @@
 """The embedded real model, for real: answers, limits, and greedy answers that do not depend on what else runs."""
 
 import asyncio
+import json
+import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -71,6 +75,43 @@ def test_greedy_answers_are_the_same_alone_and_among_others(smollm2: ModelChoice
 def test_a_cut_answer_says_so(smollm2: ModelChoice) -> None:
     (answer,) = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=3)
     assert (answer.finish_reason, answer.output_tokens) == ("length", 3)
+
+
+def test_an_answer_ends_with_the_text_that_stops_it_and_keeps_it(smollm2: ModelChoice) -> None:
+    """Its engine is free for the next answer at once, which is the same as before."""
+    whole, *_ = answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=120)
+    asked = ask(QUESTIONS[0], max_tokens=120, stop=("no such text", "\n```\n"))
+
+    async def scenario() -> list[Completion]:
+        model = open_model(smollm2.identity, smollm2.endpoint, concurrency=6, environ={})
+        try:
+            return await asyncio.gather(*(model.complete(asked) for _ in range(6)))
+        finally:
+            await model.aclose()
+
+    stopped = asyncio.run(scenario())
+    block = whole.content.partition("\n```\n")
+    assert {answer.content for answer in stopped} == {block[0] + block[1]}
+    assert {answer.finish_reason for answer in stopped} == {"stop"}
+    assert 0 < (stopped[0].output_tokens or 0) < (whole.output_tokens or 0)
+    assert stopped[0].input_tokens == whole.input_tokens
+
+
+def test_a_request_that_is_none_is_refused_and_one_that_nobody_waits_for_is_not_answered_to_its_end(smollm2: ModelChoice) -> None:
+    assert smollm2.endpoint.base_url is not None
+    address = urlsplit(smollm2.endpoint.base_url)
+    for body in (b"[]", b"{", b'{"messages": "x"}'):
+        connection = HTTPConnection(address.hostname or "", address.port or 0, timeout=60)
+        connection.request("POST", "/v1/chat/completions", body)
+        assert connection.getresponse().status == 400
+    long = {"messages": [{"role": "user", "content": "Count to 1000."}], "temperature": 0, "max_tokens": 1000}
+    for _ in range(12):
+        connection = HTTPConnection(address.hostname or "", address.port or 0)
+        connection.request("POST", "/v1/chat/completions", json.dumps(long))
+        connection.close()
+    before_s = time.monotonic()
+    answers(smollm2, QUESTIONS[:1], at_once=1, max_tokens=3)
+    assert time.monotonic() - before_s < 60
 
 
 def test_a_conversation_beyond_its_context_is_context_length(smollm2: ModelChoice) -> None:
