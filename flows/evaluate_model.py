@@ -97,9 +97,9 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
         return Conversed()
     tonight.prepare_publication()
     progress = ProgressArtifact(f"{title}: converse", len(owed))
-    with tonight.model_servers(plan) as served:
-        context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores, served=served)
-        done = converse(plan, context, tonight.client(), title, lambda r: _advance(progress, r.n_episodes))
+    served = tonight.model_servers(plan)
+    context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores, served=served)
+    done = converse(plan, context, tonight.client(), title, lambda r: _advance(progress, r.n_episodes))
     progress.done()
     tonight.board.done(len(owed) - done.n_owed)
     return done

@@ -1,12 +1,14 @@
 """Resources of one invocation: its home, its cluster (started when first needed) and its board of progress."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
+from socket import create_connection
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 from flows.night.preflight import SERVED_HERE
 from flows.night.progress import Board
@@ -38,6 +40,8 @@ class Night:
         self.secret_names = secret_names
         self.reports: list[RunReport] = []
         self._resources = ExitStack()
+        self._servers = self._resources.enter_context(ExitStack())
+        self._served: dict[ModelIdentity, str] = {}
         self._client: Any = None
         self._copying: Thread | None = None
 
@@ -69,21 +73,26 @@ class Night:
         """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
         return slot_count()
 
-    @contextmanager
-    def model_servers(self, plan: RunPlan) -> Iterator[Mapping[ModelIdentity, str]]:
-        """Start local servers for the run's models that need one; yields their addresses while they run."""
+    def model_servers(self, plan: RunPlan) -> Mapping[ModelIdentity, str]:
+        """Start local servers for the run's models that need one; returns their addresses.
+
+        They stay up until a run needs others, so that runs of one model load it once.
+        """
         asked = (
             (plan.spec.subject, plan.subject, plan.request.model),
             (plan.spec.simulator, plan.simulator, plan.request.simulator),
         )
-        served: dict[ModelIdentity, str] = {}
-        with ExitStack() as running:
-            for identity, endpoint, request in asked:
-                if identity is None or endpoint is None or request is None or identity.provider not in SERVED_HERE:
-                    continue
-                if identity not in served:
-                    served[identity] = running.enter_context(self._server(identity, endpoint, request.revision))
-            yield served
+        needed = {
+            identity: self._server(identity, endpoint, request.revision)
+            for identity, endpoint, request in asked
+            if identity and endpoint and request and identity.provider in SERVED_HERE
+        }
+        if not all(_is_served(self._served.get(identity)) for identity in needed):
+            self._servers.close()
+            self._served = {}
+            for identity, server in needed.items():
+                self._served[identity] = self._servers.enter_context(server)
+        return self._served
 
     def _server(self, identity: ModelIdentity, endpoint: ModelEndpoint, revision: str | None) -> AbstractContextManager[str]:
         if identity.provider is Provider.EMBEDDED:
@@ -111,6 +120,16 @@ class Night:
         """End the cluster, if one was started."""
         self._client = None
         self._resources.close()
+
+
+def _is_served(base_url: str | None) -> bool:
+    """Whether there is a server, and it has not died meanwhile."""
+    if base_url is None:
+        return False
+    address = urlsplit(base_url)
+    with suppress(OSError), create_connection((address.hostname, address.port), timeout=10):
+        return True
+    return False
 
 
 _current: ContextVar[Night | None] = ContextVar("parley_night", default=None)

@@ -1,4 +1,4 @@
-"""Result tables, for the terminal and in markdown: a mean never stands without its n, its n_unscored and its interval."""
+"""What a night did and found, for the terminal and in markdown."""
 
 import os
 import shlex
@@ -7,14 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from flows.text.settings import has_many_settings, settings_table
+from flows.text.result_print import print_table
+from flows.text.result_table import markdown_table, result_tables
 from flows.text.work import work_lines
-from schemas.display import markdown_cell, plain_line
-from tasks.benchmarks import registry
+from schemas.display import plain_line
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
-
-_COLUMNS = ("benchmark", "data", "model", "metric", "mean", "95% interval", "n", "n_unscored", "sandbox")
 
 
 def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -24,37 +22,12 @@ def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
         return []
     columns, found = named_query(home.path, "result_table", run_ids=list(run_ids))
     records = [dict(zip(columns, row, strict=True)) for row in found]
-    records.sort(key=lambda r: (run_ids.index(r["run_id"]), _metric_order(r["benchmark"]).index(r["metric"])))
-    return records
-
-
-def _metric_order(benchmark: str) -> tuple[str, ...]:
-    return registry.load(benchmark).scores.metrics
-
-
-def _row(values: dict[str, Any]) -> tuple[Any, ...]:
-    low, high = values["ci_low"], values["ci_high"]
-    return (
-        values["setting"],
-        values["dataset_version"],
-        values["model"],
-        values["metric"],
-        "–" if values["mean"] is None else f"{values['mean']:.3f}",
-        "–" if low is None else f"{low:.3f} … {high:.3f}",
-        values["n"],
-        values["n_unscored"],
-        values["sandbox"] if values["isolated"] else f"{values['sandbox']} (NOT ISOLATED)",
-    )
+    return sorted(records, key=lambda record: run_ids.index(record["run_id"]))
 
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
-    """The result table of some runs as markdown; all cells are data."""
-    rows = [_row(record) for record in _records(home, run_ids)]
-    if not rows:
-        return "No run of this night is published."
-    lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + " --- |" * len(_COLUMNS)]
-    lines += ["| " + " | ".join(markdown_cell(str(cell)) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+    """The results of some runs as markdown tables, one for each benchmark."""
+    return "\n\n".join(map(markdown_table, result_tables(_records(home, run_ids)))) or "No run of this night is published."
 
 
 def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool = False) -> None:
@@ -76,26 +49,8 @@ def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool 
 
 def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     """Print the results of some runs, if the warehouse shows any."""
-    records = _records(home, run_ids)
-    for benchmark in dict.fromkeys(record["benchmark"] for record in records):
-        _print_benchmark([record for record in records if record["benchmark"] == benchmark])
-
-
-def _print_benchmark(records: Sequence[dict[str, Any]]) -> None:
-    title, columns, rows = _without_constants([_row(record) for record in records])
-    if has_many_settings(records):
-        columns, rows = settings_table(records)
-        title = title.replace("Results", f"Results · benchmark {records[0]['benchmark']}", 1)
-    print_rows(title, columns, rows)
-
-
-def _without_constants(rows: Sequence[Sequence[Any]]) -> tuple[str, tuple[str, ...], Sequence[Sequence[Any]]]:
-    """Title, columns and rows: what is the same in every row stands in the title, so that the table fits a terminal."""
-    names = [at for at, column in enumerate(_COLUMNS) if column in ("benchmark", "data", "sandbox")]
-    constant = [at for at in names if len({row[at] for row in rows}) == 1]
-    title = "Results · " + " · ".join(f"{_COLUMNS[at]} {rows[0][at]}" for at in constant)
-    kept = [at for at in range(len(_COLUMNS)) if at not in constant]
-    return title.rstrip(" ·"), tuple(_COLUMNS[at] for at in kept), [tuple(row[at] for at in kept) for row in rows]
+    for table in result_tables(_records(home, run_ids)):
+        print_table(table)
 
 
 def _summary(report: RunReport) -> str:

@@ -240,7 +240,7 @@ class Scores:
     """What is measured."""
 
     metrics: tuple[str, ...]
-    """In the order of the result table; the first is the headline, and the first three stand in tables of many settings."""
+    """In the order of the result table's columns. First the headline; the first three stand in tables of many settings."""
     score: MakeScores
     due: FindDue | None = None
     """None: as many rounds as the dialog has messages of the user, and the headline metric in each."""

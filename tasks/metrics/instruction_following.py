@@ -33,7 +33,7 @@ def _test_sequence(verdicts: Sequence[TurnVerdicts], n: int) -> Mapping[str, boo
     return turn.passed
 
 
-@metric("instruction_accuracy", version=1)
+@metric("instruction_accuracy", version=1, title="IA")
 def instruction_accuracy(verdicts: Sequence[TurnVerdicts], n: int) -> float:
     """Whether turn `n`'s answer passes the tests of the instruction that turn `n` gave.
 
@@ -55,7 +55,7 @@ def instruction_accuracy(verdicts: Sequence[TurnVerdicts], n: int) -> float:
     return float(turn.passed[turn.instruction_id])
 
 
-@metric("conversation_accuracy_strict", version=1)
+@metric("conversation_accuracy_strict", version=1, title="CA")
 def conversation_accuracy_strict(verdicts: Sequence[TurnVerdicts], n: int) -> float:
     """Whether turn `n`'s answer passes all tests of T_1..T_n.
 
@@ -74,7 +74,7 @@ def conversation_accuracy_strict(verdicts: Sequence[TurnVerdicts], n: int) -> fl
     return float(all(_test_sequence(verdicts, n).values()))
 
 
-@metric("conversation_accuracy_fraction", version=1)
+@metric("conversation_accuracy_fraction", version=1, title="CA share")
 def conversation_accuracy_fraction(verdicts: Sequence[TurnVerdicts], n: int) -> float:
     """Share of the instructions T_1..T_n that turn `n`'s answer passes.
 
@@ -94,7 +94,7 @@ def conversation_accuracy_fraction(verdicts: Sequence[TurnVerdicts], n: int) -> 
     return sum(passed) / len(passed)
 
 
-@metric("instruction_forgetting_ratio", version=1)
+@metric("instruction_forgetting_ratio", version=1, title="IFR")
 def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> float | None:
     """Share of the instructions passed by an answer before turn `n` that turn `n`'s answer fails.
 

@@ -16,7 +16,7 @@ def _checked(passed: Sequence[bool], turn: int) -> int:
     return turn
 
 
-@metric("pass_at_1", version=1)
+@metric("pass_at_1", version=1, title="pass@1")
 def pass_at_1(passed: Sequence[bool], turn: int) -> float:
     """Whether the code held after turn `turn` passes the full test suite.
 
@@ -35,7 +35,7 @@ def pass_at_1(passed: Sequence[bool], turn: int) -> float:
     return float(passed[_checked(passed, turn)])
 
 
-@metric("pass_at_1_upstream", version=1)
+@metric("pass_at_1_upstream", version=1, title="pass@1 upstream")
 def pass_at_1_upstream(passed: Sequence[bool], turn: int) -> float:
     """Whether the code of turn `turn`, or that of turn 0, passes the full test suite: as the published scripts count.
 
@@ -56,7 +56,7 @@ def pass_at_1_upstream(passed: Sequence[bool], turn: int) -> float:
     return float(passed[_checked(passed, turn)] or passed[0])
 
 
-@metric("mrr", version=1)
+@metric("mrr", version=1, title="MRR")
 def mrr(passed: Sequence[bool]) -> float:
     """Reciprocal rank of the first turn whose code passes: 1 / (i + 1) for turn i, 0 where none does.
 
@@ -75,7 +75,7 @@ def mrr(passed: Sequence[bool]) -> float:
     return next((1 / rank for rank, solved in enumerate(passed, 1) if solved), 0.0)
 
 
-@metric("mrr_upstream", version=1)
+@metric("mrr_upstream", version=1, title="MRR upstream")
 def mrr_upstream(passed: Sequence[bool], credited_from: int | None) -> float:
     """Reciprocal rank as the published scripts count it: credit through the reference has the rank of the turn before it.
 
@@ -101,7 +101,7 @@ def mrr_upstream(passed: Sequence[bool], credited_from: int | None) -> float:
     return 1 / credited_from if credited_from is not None and own == 1 / (credited_from + 1) else own
 
 
-@metric("recall", version=1)
+@metric("recall", version=1, title="Recall")
 def recall(passed: Sequence[bool]) -> float:
     """Whether the code of any turn passes.
 

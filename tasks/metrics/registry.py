@@ -32,9 +32,16 @@ class Metric(Generic[P, R]):
     version: int
     """Part of the key of a score: raise it when the metric's values change."""
     function: Callable[P, R]
+    title: str = ""
+    """What result tables write above its column: short words."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
+
+    @property
+    def heading(self) -> str:
+        """The title; where it has none, the name."""
+        return self.title or self.name
 
     @property
     def summary(self) -> str:
@@ -42,7 +49,7 @@ class Metric(Generic[P, R]):
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
-def metric(name: str, *, version: int = 1) -> Callable[[Callable[P, R]], Metric[P, R]]:
+def metric(name: str, *, version: int = 1, title: str = "") -> Callable[[Callable[P, R]], Metric[P, R]]:
     """Register the function below as a metric.
 
     Raises:
@@ -55,7 +62,7 @@ def metric(name: str, *, version: int = 1) -> Callable[[Callable[P, R]], Metric[
             raise ValueError(
                 f"metric {name!r} of {function.__module__} has the name of one of {known.function.__module__}: rename one of them"
             )
-        made = Metric(name, version, function)
+        made = Metric(name, version, function, title)
         _registered[name] = cast("Metric[..., object]", made)
         return made
 

@@ -1,0 +1,124 @@
+"""A result table on the terminal: as many columns side by side as fit, long names cut in their middle, and what headings mean."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flows.text.result_table import Record, ResultTable, interval_text, mean_text
+from tasks.metrics.registry import load
+
+_WIDTH = 100
+"""Characters, where no terminal says how many it has."""
+_GAP = 2
+_METRICS_BESIDE = 4
+"""Names are cut so that as many metrics stand beside them."""
+_SHORTEST_NAME = 16
+
+
+def print_table(table: ResultTable) -> None:
+    """Print a table, in several parts one below the other where not all metrics fit."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
+    headings = {metric: load(metric).heading for metric in table.first_metrics}
+    widths = {metric: _width(headings[metric], [run.get(metric) for run in table.results]) for metric in headings}
+    room = console.width - 2 - sum(width + _GAP for width in list(widths.values())[:_METRICS_BESIDE])
+    labels = _labels(table, room)
+    room = console.width - 2 - sum(width + _GAP for width, _ in labels.values())
+    console.print(Text(table.title, style="table.title"))
+    for part in _parts(widths, room):
+        console.print(_part(labels, {headings[metric]: widths[metric] for metric in part}, _rows(table, part)))
+    print(_legend(table, headings, console.width - 1), end="\n\n")
+
+
+def _width(heading: str, results: Sequence[Record | None]) -> int:
+    return max(len(text) for text in [*heading.split(), *(line for result in results for line in _cell_lines(result))])
+
+
+def _cell_lines(result: Record | None) -> tuple[str, ...]:
+    """Mean and n, below them the interval, then what is unscored."""
+    if result is None:
+        return (mean_text(result),)
+    unscored = f"{result['n_unscored']} unscored" if result["n_unscored"] else ""
+    return (f"{mean_text(result):<5}  n={result['n']}", *(line for line in (interval_text(result), unscored) if line))
+
+
+def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
+    """Name -> width and texts of its column: the models' names in what the others leave of the room."""
+    texts = {name: [label[name] for label in table.labels] for name in table.names}
+    if "setting" in texts:
+        texts["setting"] = [text.removeprefix(f"{table.benchmark}.") for text in texts["setting"]]
+    widths = {name: max(map(len, [name, *column])) for name, column in texts.items()}
+    others = sum(width + _GAP for name, width in widths.items() if name != "model")
+    widths["model"] = min(widths["model"], max(_SHORTEST_NAME, room - others - _GAP))
+    texts["model"] = distinct_names(texts["model"], widths["model"])
+    return {name: (widths[name], column) for name, column in texts.items()}
+
+
+def distinct_names(names: Sequence[str], width: int) -> list[str]:
+    """Names of at most `width` characters, cut in the middle: elsewhere where two would be alike, or after what all begin with.
+
+    Whole where none of that tells them apart.
+    """
+    long = {name for name in names if len(name) > width} or {""}
+    alike = next((at for at, (one, other) in enumerate(zip(min(long), max(long), strict=False)) if one != other), 0)
+    for start in (0, alike):
+        shown = [f"…{name[start:]}" if start and name in long else name for name in names]
+        for head in sorted(range(1, width), key=lambda at: abs(at - width // 2)):
+            cut = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - width + head + 1 :]}" for name in shown]
+            if len(set(cut)) == len(set(names)):
+                return cut
+    return list(names)
+
+
+def _parts(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
+    """Metrics that stand side by side."""
+    part: list[str] = []
+    left = room
+    for metric, width in widths.items():
+        if part and width + _GAP > left:
+            yield part
+            part, left = [], room
+        part.append(metric)
+        left -= width + _GAP
+    if part:
+        yield part
+
+
+def _rows(table: ResultTable, part: Sequence[str]) -> list[list[tuple[str, ...]]]:
+    return [[_cell_lines(run.get(metric)) for metric in part] for run in table.results]
+
+
+def _part(labels: Mapping[str, tuple[int, list[str]]], headings: Mapping[str, int], rows: Sequence[list[tuple[str, ...]]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0))
+    for name, width in [*((name, width) for name, (width, _) in labels.items()), *headings.items()]:
+        shown.add_column(Text(name), width=width, overflow="fold")
+    for at, row in enumerate(rows):
+        shown.add_row(*(Text(column[at]) for _, column in labels.values()), *map(_cell, row))
+    return shown
+
+
+def _cell(lines: Sequence[str]) -> Any:
+    """All but the mean in small."""
+    from rich.text import Text
+
+    mean, *_ = lines[0].split()
+    return Text.assemble(mean, ("\n".join(lines).removeprefix(mean), "dim"))
+
+
+def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
+    """How a cell is read, and which metric of the warehouse stands below which heading."""
+    is_whole = not any(run[metric]["n_unscored"] for run in table.results for metric in headings if metric in run)
+    said = f"Mean and n, the 95% interval below; {'nothing is unscored' if is_whole else 'then what is unscored'}."
+    named = [f"{heading} = {metric}".replace(" ", "\u00a0") for metric, heading in headings.items() if heading != metric]
+    also = [metric for metric in table.metrics if metric not in headings]
+    lines = [said, " · ".join(named), f"Also in the warehouse: {', '.join(also)}" if also else ""]
+    filled = (textwrap.fill(line, width, initial_indent=" ", subsequent_indent=" ") for line in lines if line)
+    return "\n".join(filled).replace("\u00a0", " ")
