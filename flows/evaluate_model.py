@@ -2,7 +2,6 @@
 
 from typing import TypeVar, cast
 
-import pyarrow as pa
 from prefect import flow
 from prefect.utilities.annotations import quote
 
@@ -24,7 +23,6 @@ from tasks.score import score, verdict_rows
 from tasks.stage import stage
 from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home
-from tasks.storage.owed import episode_rows
 from tasks.worker import converse_shard, execute_shard
 
 T = TypeVar("T")
@@ -67,7 +65,7 @@ def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
     gate.problems()
 
     work.conversed = _converse(tonight, plan, title)
-    rows = _member_rows(plan)
+    rows = plan.episodes.rows(w.episode_id for w in plan.members)
     gate.episodes(rows)
     work.episodes = tuple(from_arrow(rows, Episode))
 
@@ -107,10 +105,6 @@ def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
 
 def _advance(progress: ProgressArtifact, n_episodes: int) -> None:
     progress.advance(n_episodes)
-
-
-def _member_rows(plan: RunPlan) -> pa.Table:
-    return episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
 
 
 def _unlooked(rows: T) -> T:

@@ -5,11 +5,13 @@ import shutil
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sandbox.interface import Sandbox
 from schemas.errors import UnknownName
 from schemas.plugins import plugins
+
+if TYPE_CHECKING:
+    from sandbox.interface import Sandbox
 
 BUILT_IN: dict[str, str] = {
     "bubblewrap": "sandbox.backends.bubblewrap.backend:BubblewrapSandbox",
@@ -36,7 +38,7 @@ def default_name() -> str:
     return "docker" if daemon_may_run or sys.platform != "linux" else "zygote"
 
 
-def load(name: str, **options: Any) -> Sandbox:
+def load(name: str, **options: Any) -> "Sandbox":
     """A sandbox of that name. Nothing is started or checked yet: see `Sandbox.check`.
 
     Args:
@@ -48,7 +50,7 @@ def load(name: str, **options: Any) -> Sandbox:
     return _backend(name)(**options)
 
 
-def load_with(name: str, modules: tuple[str, ...]) -> Sandbox:
+def load_with(name: str, modules: tuple[str, ...]) -> "Sandbox":
     """A sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
 
     Raises:
@@ -58,7 +60,7 @@ def load_with(name: str, modules: tuple[str, ...]) -> Sandbox:
     return backend(preload=modules) if getattr(backend, "preloads", False) else backend()
 
 
-def _backend(name: str) -> Callable[..., Sandbox]:
+def _backend(name: str) -> "Callable[..., Sandbox]":
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(import_module(module), attribute)

@@ -78,15 +78,25 @@ def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
     return pa.Table.from_arrays([_column(held, field) for field in spec.schema], schema=spec.schema)
 
 
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Plain values as one Arrow array. `pa.array` would first import pandas, for half a second, to see whether they are its."""
+    return pa.scalar(values, pa.list_(kind)).values
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """An empty table, made without pandas as well (`empty_table` imports it)."""
+    return pa.Table.from_batches([], schema)
+
+
 def _column(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
     values = [row[field.name] for row in rows]
     convert = _to_plain(field.type)
     if convert is not None:
         values = [convert(value) for value in values]
     try:
-        return pa.array(values, field.type)
+        return array_of(values, field.type)
     except UnicodeEncodeError:
-        return pa.array([_clean_text(value) for value in values], field.type)
+        return array_of([_clean_text(value) for value in values], field.type)
 
 
 def _clean_text(value: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 
 from prefect import task
 
-from schemas.episode import Step
+from schemas.episode import Episode, Step
+from schemas.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers
@@ -17,7 +18,7 @@ from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.planning.plan import RunPlan
 from tasks.storage.journal import read_journal, remove_journal
 from tasks.storage.merging import merge_episodes
-from tasks.storage.owed import WantedEpisode, episode_rows, read_episodes, unfinished
+from tasks.storage.owed import WantedEpisode, unfinished
 from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
@@ -93,7 +94,7 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
     In small shards, as many episodes for each worker.
     """
     ids = [w.episode_id for w in owed]
-    stored = read_episodes(plan.lake, plan.spec.benchmark, plan.spec.subject.label, ids)
+    stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(ids), Episode)}
     begun = unfinished(owed, read_journal(plan.home.journal(plan.run_id), ids), stored)
     jobs = [
         EpisodeJob(
@@ -129,8 +130,7 @@ def settle(plan: RunPlan) -> None:
 
 def _write_members(plan: RunPlan) -> None:
     """Write to the lake which episodes the run contains: all existing ones, finished or infra."""
-    found = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, [w.episode_id for w in plan.members])
-    existing = set(found["episode_id"].to_pylist())
+    existing = plan.episodes.existing(w.episode_id for w in plan.members)
     rows = [
         RunEpisode(
             run_id=plan.run_id,

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from typer._click.exceptions import ClickException
 
 from flows.cli import build as cli_build
@@ -18,7 +17,6 @@ from flows.orchestration.packages import verify_packages
 from schemas.display import plain_text
 from schemas.errors import ParleyError
 from tasks.driver.signals import INTERRUPTED, signals_end_cleanly
-from tasks.planning.request import explain
 from tasks.storage.disk import disk_full, is_full
 from tasks.storage.home import find_home
 
@@ -70,7 +68,13 @@ def _run() -> int:
     except ClickException as error:
         error.show()
         return 2
-    except ValidationError as error:
+    except ValueError as error:
+        from pydantic import ValidationError
+
+        from tasks.planning.request import explain
+
+        if not isinstance(error, ValidationError):
+            raise
         _say(f"parley: {explain(error)}")
         return 2
     except OSError as error:

@@ -4,19 +4,18 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.key_values import parse_options
-from flows.night.progress import board_for_terminal
-from flows.text.work import work_fields
-from sandbox.registry import default_name
 from schemas.display import plain_line
 from tasks.benchmarks.registry import FIRST, names
-from tasks.planning.report import RunReport
-from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home, find_home
+
+if TYPE_CHECKING:
+    from tasks.planning.report import RunReport
+    from tasks.planning.request import EvaluationRequest, ModelRequest
 
 MODEL_HELP = "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE | control:gold | control:empty"
 
@@ -91,6 +90,9 @@ def run(
     json_output: Json = False,
 ) -> None:
     """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
+    from sandbox.registry import default_name
+    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+
     asked = ModelRequest(
         spec=model,
         key_env=key_env,
@@ -130,11 +132,13 @@ def run(
 
 
 def simulator_request(
-    spec: str | None, model: ModelRequest, key_env: str | None, revision: str | None, price: tuple[float, float] | None
-) -> ModelRequest | None:
+    spec: str | None, model: "ModelRequest", key_env: str | None, revision: str | None, price: tuple[float, float] | None
+) -> "ModelRequest | None":
     """The simulator's request. Where simulator and model are one, it takes the model's settings unless it has its own."""
     if spec is None:
         return None
+    from tasks.planning.request import ModelRequest
+
     alike = model if model.spec == spec else ModelRequest(spec=spec)
     return ModelRequest(
         spec=spec,
@@ -164,7 +168,7 @@ def nightly(
 
 def _finish(
     home: Home,
-    requests: Sequence[EvaluationRequest],
+    requests: Sequence["EvaluationRequest"],
     json_output: bool,
     *,
     dry_run: bool = False,
@@ -177,6 +181,7 @@ def _finish(
         show_dry_run(home, requests, json_output=json_output)
         return
     from flows.night.invocation import run_night
+    from flows.night.progress import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     with board.live():
@@ -191,7 +196,7 @@ def _finish(
     raise typer.Exit(exit_code(outcome.reports))
 
 
-def exit_code(reports: Sequence[RunReport]) -> int:
+def exit_code(reports: Sequence["RunReport"]) -> int:
     """0 done, 1 or 2 a run failed, 3 a run is withheld. Prints failed and withheld runs on stderr."""
     for report in reports:
         if report.status != "finished":
@@ -202,7 +207,9 @@ def exit_code(reports: Sequence[RunReport]) -> int:
     return 3 if any(report.status == "withheld" for report in reports) else 0
 
 
-def _json_line(report: RunReport, night_id: str, home: Home) -> dict[str, object]:
+def _json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, object]:
+    from flows.text.work import work_fields
+
     return {
         "run_id": report.run_id,
         "night_id": night_id,

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.run import ModelRecord, RunEpisode, RunRecord
 from tasks.storage.home import Home
-from tasks.storage.parquet_store import Lake
 
 Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
 
@@ -63,6 +61,9 @@ def _sandboxes(_home: Home) -> Rows:
 
 
 def _runs(home: Home) -> Rows:
+    from schemas.run import RunRecord
+    from tasks.storage.parquet_store import Lake
+
     records = sorted(Lake(home.lake).read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
     columns = (
         "run_id",
@@ -80,12 +81,17 @@ def _runs(home: Home) -> Rows:
 
 
 def _models(home: Home) -> Rows:
+    from schemas.run import ModelRecord
+    from tasks.storage.parquet_store import Lake
+
     columns = ("model", "revision", "weights_digest", "usd_per_million_input", "usd_per_million_output")
     return columns, [tuple(getattr(m, c) for c in columns) for m in Lake(home.lake).read("models", ModelRecord)]
 
 
 def _episodes(home: Home, run: str | None) -> Rows:
+    from schemas.run import RunEpisode, RunRecord
     from tasks.planning.plan import find_run
+    from tasks.storage.parquet_store import Lake
 
     lake = Lake(home.lake)
     columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")

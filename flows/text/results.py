@@ -5,14 +5,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.text.result_print import print_table
-from flows.text.result_table import markdown_table, result_tables
-from flows.text.work import work_lines
 from schemas.display import plain_line
-from tasks.planning.report import RunReport
 from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from tasks.planning.report import RunReport
 
 
 def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -27,11 +26,15 @@ def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     """The results of some runs as markdown tables, one for each benchmark."""
+    from flows.text.result_table import markdown_table, result_tables
+
     return "\n\n".join(map(markdown_table, result_tables(_records(home, run_ids)))) or "No run of this night is published."
 
 
-def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool = False) -> None:
+def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
     """Print what was done, the result table, and where the results lie."""
+    from flows.text.work import work_lines
+
     for report in reports:
         if report.run_id:
             print(_summary(report))
@@ -49,11 +52,14 @@ def print_results(home: Home, reports: Sequence[RunReport], *, next_steps: bool 
 
 def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     """Print the results of some runs, if the warehouse shows any."""
+    from flows.text.result_print import print_table
+    from flows.text.result_table import result_tables
+
     for table in result_tables(_records(home, run_ids)):
         print_table(table)
 
 
-def _summary(report: RunReport) -> str:
+def _summary(report: "RunReport") -> str:
     parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {report.model_calls} model calls"]
     parts += [
         f"{n} {name}" for n, name in ((report.owed, "owed"), (report.n_infra, "infra"), (report.n_unscored, "unscored")) if n
@@ -64,7 +70,7 @@ def _summary(report: RunReport) -> str:
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
 
-def _next_commands(reports: Sequence[RunReport]) -> tuple[str, ...]:
+def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
     first = next((report for report in reports if report.run_id), None)
     run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
     parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))

@@ -1,10 +1,13 @@
 """Benchmarks by name: ours, and others' through the entry point group `parley.benchmarks`."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from schemas.errors import UnknownName
 from schemas.plugins import plugins
-from tasks.benchmarks.contract import Benchmark
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.contract import Benchmark
 
 BUILT_IN: dict[str, str] = {
     "codeif": "tasks.benchmarks.codeif",
@@ -20,7 +23,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
 
 
-def load(name: str) -> Benchmark:
+def load(name: str) -> "Benchmark":
     """The benchmark of that name.
 
     Raises:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-import pyarrow.compute as pc
-
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch
@@ -14,7 +12,7 @@ from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import DECIDED, test_runs, verdict_id_of, with_known
 from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
 
-_LASTING = [Outcome.PASSED.value, Outcome.FAILED.value]
+_LASTING = (Outcome.PASSED.value, Outcome.FAILED.value)
 _FEWEST_EPISODES, _ROUNDS = 4, 16
 """To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
 
@@ -64,7 +62,7 @@ def known_verdicts(plan: RunPlan) -> Mapping[str, ProgramVerdict]:
     known: dict[str, ProgramVerdict] = {}
     for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
         with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
-            rows = plan.lake.read_arrow("test_verdicts", [part], ["verdict_id", *DECIDED])
-            rows = rows.filter(pc.field("outcome").isin(_LASTING) & pc.field("verdict_id").is_valid())
-            known |= {row["verdict_id"]: ProgramVerdict.model_validate(row) for row in rows.to_pylist()}
+            rows = plan.lake.read_arrow("test_verdicts", [part], ["verdict_id", *DECIDED]).to_pylist()
+            lasting = (row for row in rows if row["verdict_id"] is not None and row["outcome"] in _LASTING)
+            known |= {row["verdict_id"]: ProgramVerdict.model_validate(row) for row in lasting}
     return known

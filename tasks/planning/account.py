@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.dialog import Role
-from schemas.episode import Step, StopReason
+from schemas.episode import Step
 from schemas.run import ModelIdentity, RunRecord
 from schemas.work import Difference, RunWork
 from tasks.planning.models import prices
 from tasks.planning.plan import RunPlan, parley_version
 from tasks.planning.why_rerun import compare, why_again
-from tasks.storage.owed import episode_rows
-from tasks.storage.parquet_store import listing_again
-
-_COLUMNS = ["episode_id", "run_id", "stop_reason"]
 
 
 @dataclass(frozen=True)
@@ -52,15 +48,7 @@ def look(plan: RunPlan, before: RunRecord | None) -> Found:
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
     """Finished episodes of the run with the run that paid, and owed episodes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    spec, lake = plan.spec, plan.lake
-    keys = {"benchmark": spec.benchmark, "model": spec.subject.label}
-    rows = listing_again(lambda: lake.read_arrow("episodes", lake.parts("episodes", **keys), _COLUMNS))
-    members = pa.array([w.episode_id for w in plan.members], pa.string())
-    rows = rows.filter((pc.field("stop_reason") != StopReason.INFRA.value) & pc.field("episode_id").isin(members))
-    paid_by = dict(zip(rows["episode_id"].to_pylist(), rows["run_id"].to_pylist(), strict=True))
+    paid_by = plan.episodes.finished(w.episode_id for w in plan.members)
     return paid_by, frozenset(w.episode_id for w in plan.wanted if w.episode_id not in paid_by)
 
 
@@ -94,7 +82,7 @@ def with_episodes(work: RunWork, plan: RunPlan, found: Found, kept: Mapping[str,
         kept: episode -> messages kept from earlier attempts.
         model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
     """
-    rows = episode_rows(plan.lake, plan.spec.benchmark, plan.spec.subject.label, found.owed)
+    rows = plan.episodes.rows(found.owed)
     played = {row["episode_id"]: row["steps"] for row in rows.select(["episode_id", "steps"]).to_pylist()}
     new = [step for name, steps in played.items() for step in steps[len(kept.get(name, ())) :] if step["n_calls"] > 0]
     old = [step for steps in kept.values() for step in steps if step.role is Role.ASSISTANT]

@@ -1,7 +1,7 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from tasks.planning.dataset import dataset_digest, find_data, played_dialogs, re
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.storage.home import Home
-from tasks.storage.owed import WantedEpisode, finished_ids, wanted_episodes
+from tasks.storage.owed import EpisodeFiles, WantedEpisode, wanted_episodes
 from tasks.storage.parquet_store import Lake, listing_again
 
 
@@ -46,6 +46,7 @@ class RunPlan:
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
+        self.episodes = EpisodeFiles(self.lake, spec.benchmark, spec.subject.label)
 
     @cached_property
     def options(self) -> Mapping[str, str]:
@@ -83,28 +84,29 @@ class RunPlan:
     def wanted(self) -> tuple[WantedEpisode, ...]:
         """Episodes that this invocation asks for: of all problems, or of the first `limit` ones."""
         chosen = set(tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset))[: self.request.benchmark.limit])
-        return wanted_episodes(self.spec, (dialog for dialog in self.dataset if dialog.problem_id in chosen))
+        return tuple(w for w in self.everything if w.dialog.problem_id in chosen)
+
+    @cached_property
+    def everything(self) -> tuple[WantedEpisode, ...]:
+        """Episodes of the whole dataset, asked for now or not."""
+        return wanted_episodes(self.spec, self.dataset)
 
     def owed(self) -> tuple[WantedEpisode, ...]:
         """Wanted episodes that no run has finished yet."""
-        done = self._finished([w.episode_id for w in self.wanted])
+        done = self.episodes.finished(w.episode_id for w in self.wanted)
         return tuple(w for w in self.wanted if w.episode_id not in done)
 
     def unfinished_ids(self) -> set[str]:
         """Unfinished episodes of the whole dataset, asked for now or not. A journal may hold answers of them."""
-        everything = [w.episode_id for w in wanted_episodes(self.spec, self.dataset)]
-        return set(everything) - self._finished(everything)
-
-    def _finished(self, ids: Sequence[str]) -> set[str]:
-        return finished_ids(self.lake, self.spec.benchmark, self.spec.subject.label, ids)
+        everything = {w.episode_id for w in self.everything}
+        return everything - self.episodes.finished(everything).keys()
 
     @cached_property
     def members(self) -> tuple[WantedEpisode, ...]:
         """All episodes of the run: wanted now, or added by earlier, larger invocations."""
         earlier = {row.episode_id for row in self.lake.read("run_episodes", RunEpisode, **self.keys)}
-        everything = wanted_episodes(self.spec, self.dataset)
         now = {w.episode_id for w in self.wanted}
-        return tuple(w for w in everything if w.episode_id in now or w.episode_id in earlier)
+        return tuple(w for w in self.everything if w.episode_id in now or w.episode_id in earlier)
 
     @cached_property
     def environment(self) -> str:

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from schemas.errors import ConfigError, UsageError
 
 HOME_VARIABLE = "PARLEY_HOME"
@@ -59,6 +57,8 @@ class Home:
         Raises:
             UsageError: another process is at work on this run.
         """
+        from filelock import FileLock, Timeout
+
         folder = self.path / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"run-{run_id}.lock")

@@ -1,5 +1,8 @@
 """Tells which episodes a run wants, which of them are finished, and which are owed."""
 
+# pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
+# pyright: reportAttributeAccessIssue=false
+
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +14,14 @@ import pyarrow.compute as pc
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
-from schemas.rows import from_arrow
+from schemas.rows import array_of, from_arrow, no_rows
 from schemas.run import RunSpec
+from schemas.tables import TABLES
 from tasks.storage.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
+
+_HEAD = ["episode_id", "run_id", "stop_reason", "attempt", "finished_at"]
+_NO_HEADS = no_rows(pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +43,58 @@ def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpi
     )
 
 
-def finished_ids(lake: Lake, benchmark: str, model: str, among: Sequence[str]) -> set[str]:
+class EpisodeFiles:
+    """The episodes of a model on a benchmark, as the lake's files hold them now.
+
+    It remembers how the episodes of each file ended, so asking again reads new files only. Inode and time tell a replaced file.
+    """
+
+    def __init__(self, lake: Lake, benchmark: str, model: str) -> None:
+        self._lake, self._keys = lake, {"benchmark": benchmark, "model": model}
+        self._heads: dict[tuple[Path, int, int], pa.Table] = {}
+
+    def finished(self, among: Iterable[str]) -> dict[str, str]:
+        """Finished episodes among the given ones -> the run that paid for each."""
+        rows = pa.concat_tables([_NO_HEADS, *listing_again(self._look).values()])
+        is_final = pc.not_equal(rows["stop_reason"], StopReason.INFRA.value)
+        final = rows.filter(pc.and_(is_final, pc.is_in(rows["episode_id"], value_set=_text_array(among))))
+        return dict(zip(final["episode_id"].to_pylist(), final["run_id"].to_pylist(), strict=True))
+
+    def existing(self, wanted: Iterable[str]) -> set[str]:
+        """Ids among the given ones that exist, finished or not."""
+        ids = set(wanted)
+        return {name for head in listing_again(self._look).values() for name in head["episode_id"].to_pylist() if name in ids}
+
+    def rows(self, wanted: Iterable[str]) -> pa.Table:
+        """As `episode_rows`."""
+        ids = _text_array(set(wanted))
+        return listing_again(lambda: self._chosen_rows(ids))
+
+    def _look(self) -> dict[Path, pa.Table]:
+        known: dict[tuple[Path, int, int], pa.Table] = {}
+        for part in self._lake.parts("episodes", **self._keys):
+            found = part.stat()
+            key = (part, found.st_ino, found.st_mtime_ns)
+            known[key] = self._heads[key] if key in self._heads else self._lake.read_arrow("episodes", [part], _HEAD)
+        self._heads = known
+        return {part: head for (part, *_), head in known.items()}
+
+    def _chosen_rows(self, ids: pa.Array) -> pa.Table:
+        heads = self._look()
+        parts = list(heads)
+        chosen: dict[int, list[int]] = {}
+        for number, at in _chosen_places(list(heads.values()), ids):
+            chosen.setdefault(number, []).append(at)
+        pieces = [
+            self._lake.read_arrow("episodes", [parts[number]]).take(array_of(places, pa.int64()))
+            for number, places in chosen.items()
+        ]
+        return pa.concat_tables(pieces) if pieces else self._lake.read_arrow("episodes", [])
+
+
+def finished_ids(lake: Lake, benchmark: str, model: str, among: Iterable[str]) -> set[str]:
     """Ids of a model's episodes, among the given ones, that are finished, whichever run paid for them."""
-    rows = listing_again(
-        lambda: lake.read_arrow(
-            "episodes", lake.parts("episodes", benchmark=benchmark, model=model), ["episode_id", "stop_reason"]
-        )
-    )
-    is_asked = pc.field("episode_id").isin(pa.array(among, pa.string()))
-    final = rows.filter((pc.field("stop_reason") != StopReason.INFRA.value) & is_asked)
-    return set(final["episode_id"].to_pylist())
+    return set(EpisodeFiles(lake, benchmark, model).finished(among))
 
 
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
@@ -54,17 +103,11 @@ def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) 
     A final attempt counts before others, then the highest attempt, then the one that finished first. So a worker that comes back
     late changes nothing. The warehouse's `chosen_attempts` chooses alike.
     """
-    ids = pa.array(sorted(set(wanted)), pa.string())
-    return listing_again(lambda: _chosen_rows(lake, lake.parts("episodes", benchmark=benchmark, model=model), ids))
+    return EpisodeFiles(lake, benchmark, model).rows(wanted)
 
 
-def _chosen_rows(lake: Lake, parts: Sequence[Path], ids: pa.Array) -> pa.Table:
-    heads = [lake.read_arrow("episodes", [part], ["episode_id", "stop_reason", "attempt", "finished_at"]) for part in parts]
-    chosen: dict[int, list[int]] = {}
-    for number, at in _chosen_places(heads, ids):
-        chosen.setdefault(number, []).append(at)
-    pieces = [lake.read_arrow("episodes", [parts[number]]).take(pa.array(places)) for number, places in chosen.items()]
-    return pa.concat_tables(pieces) if pieces else lake.read_arrow("episodes", [])
+def _text_array(texts: Iterable[str]) -> pa.Array:
+    return array_of(sorted(texts), pa.string())
 
 
 def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, int]]:
@@ -73,8 +116,7 @@ def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, 
         return []
     starts = list(accumulate((head.num_rows for head in heads), initial=0))
     everything = pa.concat_tables(heads)
-    # pyarrow.compute makes its functions when it is imported, so that no type checker knows them.
-    found = pc.indices_nonzero(pc.is_in(everything["episode_id"], value_set=ids))  # pyright: ignore[reportAttributeAccessIssue]
+    found = pc.indices_nonzero(pc.is_in(everything["episode_id"], value_set=ids))
     best: dict[str, tuple[bool, int, str, int]] = {}
     for at, row in zip(found.to_pylist(), everything.take(found).to_pylist(), strict=True):
         rank = (row["stop_reason"] == StopReason.INFRA.value, -row["attempt"], row["finished_at"], at)
