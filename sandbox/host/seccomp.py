@@ -1,6 +1,6 @@
 """System calls that a sandboxed program may not make, as one BPF program for `bwrap --seccomp`.
 
-A deny list: an unknown call that a program needs must not fail it. What is denied gives access to other processes, to mounts and
+A deny list: an unknown call that a program needs must not fail it. The denied calls give access to other processes, to mounts and
 namespaces, to the kernel itself, or to address families that reach out of a network namespace.
 """
 
@@ -24,7 +24,7 @@ _KERNEL = (
     "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname vhangup nfsservctl fanotify_init"
 )
 DENIED_CALLS = tuple(f"{_PROCESSES} {_MOUNTS} {_NAMESPACES} {_KERNEL}".split())
-"""Names of the calls that are denied whatever their arguments, Docker's backend denies them, too."""
+"""Names of the calls that are denied whatever their arguments. Docker's backend denies them, too."""
 NEW_NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -34,7 +34,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 @functools.cache
 def denied_calls_bpf() -> bytes:
-    """The filter, compiled once a process: EPERM for what is denied, ENOSYS for clone3 (so that libc falls back to clone).
+    """The filter, compiled once a process: EPERM for denied calls, ENOSYS for clone3 (so that libc falls back to clone).
 
     Raises:
         SandboxUnavailable: libseccomp is missing; there is no run without the filter.

@@ -22,10 +22,10 @@ from schemas.errors import SandboxUnavailable
 FIRST_UID = 20001
 """Slot n runs programs as this uid and gid plus n, where the parent is root and the slots are the user's own."""
 _UIDS_OF_A_FOLDER, _FOLDERS = 64, 600
-"""All stay below 65536: a container may have no more user ids."""
+"""All uids stay below 65536: a container may have no more user ids."""
 T = TypeVar("T")
 _GATE = "gate"
-"""Held by one who waits to be alone: nobody begins meanwhile, so that those who run end soon."""
+"""A thread that waits to be alone holds this lock. Nobody begins meanwhile, so that running programs end soon."""
 _LONGEST_PAUSE_S = 0.02
 _MEMORY_LOOK_S = 0.1
 _is_alone: ContextVar[bool] = ContextVar("parley_alone", default=False)
@@ -66,7 +66,7 @@ def hold_slot(count: int, directory: Path | None = None, memory_mb: int | None =
 
     Args:
         directory: folder of the lock files; one per user in the system's temporary folder otherwise.
-        memory_mb: what the program may use. No more slots are taken than times this is available now, but always one.
+        memory_mb: bound of the program's memory. No more slots are taken than times this is available now, but always one.
 
     Raises:
         SandboxUnavailable: the folder cannot be used (not ours, read-only, disk full).
@@ -97,7 +97,7 @@ def _own_directory() -> Path:
 
 
 def _until_locked(attempt: Callable[[], T | None]) -> T:
-    """What an attempt gives, tried until it gives something."""
+    """Repeat an attempt until it gives a result, and return that."""
     pause_s = 0.001
     while (found := attempt()) is None:
         time.sleep(pause_s)
@@ -121,7 +121,7 @@ def _any_slot(folder: Path, count: int, memory_mb: int | None) -> tuple[int, int
 
 
 def _with_room(count: int, memory_mb: int | None) -> int:
-    """How many of `count` programs memory has room for, at least one. What running ones have not used yet is not yet taken."""
+    """How many of `count` programs fit into memory, at least one. Memory that running ones have not used yet counts as free."""
     global _memory_seen
     if memory_mb is None or count == 1:
         return count

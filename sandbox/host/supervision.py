@@ -23,7 +23,7 @@ _GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class Command:
-    """What to start; it inherits `open_fds` and the writing ends of the channels."""
+    """The command to start; it inherits `open_fds` and the writing ends of the channels."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -65,7 +65,7 @@ class Ending:
 
 @dataclass
 class Streams:
-    """What has been read of a command's output so far."""
+    """A command's output as far as it was read."""
 
     stdout: BoundedOutput
     stderr: BoundedOutput
@@ -196,8 +196,8 @@ def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline:
 
     Args:
         ended: pidfd of the process.
-        readers: what to call with each piece that comes from a descriptor.
-        deadline: of `time.monotonic()`.
+        readers: descriptor -> function to call with each piece that comes from it.
+        deadline: by `time.monotonic()`.
         kill: has to end the whole tree; also called after the process's own end.
 
     Raises:

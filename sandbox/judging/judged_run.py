@@ -1,4 +1,4 @@
-"""One program and its tests through `harness/run_function_tests.py`, and what of its report is believed."""
+"""Runs one program and its tests through `harness/run_function_tests.py`, and decides which part of the report is believed."""
 
 import ast
 import functools
@@ -39,7 +39,7 @@ _NAMED_WITHOUT_IMPORT = {
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing to run after the code, and what it is called in the verdicts."""
+    """One thing to run after the code, and its name in the verdicts."""
 
     name: str
     kind: Literal["statements", "module", "case"]
@@ -129,7 +129,7 @@ def run_job(
 
 @functools.lru_cache(maxsize=4096)
 def imported_by(tests: str) -> tuple[str, ...]:
-    """Modules that the tests import or use by a usual name, sorted; none where they do not parse."""
+    """Modules that the tests import, or use by a usual name, sorted; none where the tests do not parse."""
     try:
         tree = parse(tests)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -147,7 +147,7 @@ def imported_by(tests: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def used_by(tests: str) -> tuple[str, ...]:
-    """`imported_by`, and what may be modules below those: `np.testing` where `np.testing.assert_allclose` is called; sorted."""
+    """`imported_by`, and their possible submodules: `np.testing` where `np.testing.assert_allclose` is called; sorted."""
     imported = imported_by(tests)
     if not imported:
         return ()

@@ -1,6 +1,6 @@
 """Java and JavaScript programs: one case each, passed where the program came to its own end with exit status 0.
 
-A trusted main inside the sandbox runs the program and says under the run's secret that it ended: an early exit passes nothing.
+A trusted main inside the sandbox runs the program and reports its end under the run's secret. An early exit passes nothing.
 """
 
 import hmac

@@ -1,4 +1,4 @@
-"""What can be tested: one type for each way in which benchmarks state tests."""
+"""Programs that can be tested: one type for each way in which benchmarks state tests."""
 
 from pydantic import model_validator
 
@@ -6,7 +6,7 @@ from schemas.base import Frozen
 
 
 class AssertProgram(Frozen):
-    """Code and a list of tests in Python; each test is one verdict, whatever became of those before it."""
+    """Code and a list of tests in Python; each test is one verdict, whatever became of earlier tests."""
 
     code: str
     tests: tuple[str, ...]
@@ -35,7 +35,7 @@ class RepositoryProgram(Frozen):
     """Name, relative to the folder, and content."""
     node_ids: tuple[str, ...]
     by_candidate: tuple[str, ...] = ()
-    """Those files that the candidate wrote or changed. A conftest.py, a test file or a start-up file among them is tampering."""
+    """Files that the candidate wrote or changed. A conftest.py, a test file or a start-up file among them is tampering."""
     arguments: tuple[str, ...] = ()
     """More options of pytest. `addopts` of the folder's own settings are not used."""
 

@@ -8,7 +8,7 @@ from schemas.verdict import ProgramVerdict
 
 
 def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> ProgramVerdict:
-    """With a case for each test, named `test 1` and so on; a test that ends the program takes those after it along.
+    """Run each test; returns a case for each, named `test 1` and so on. A test that ends the program fails all later tests.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
@@ -21,7 +21,7 @@ def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> Pro
 
 
 def run_check(sandbox: Sandbox, program: CheckProgram, limits: Limits) -> ProgramVerdict:
-    """With one case, named `check`.
+    """Run the function `check`; returns one case, named `check`.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.

@@ -1,7 +1,7 @@
 """pytest node ids in a working folder, one verdict each; a node that pytest does not name has failed.
 
-pytest runs in one process with the candidate's code. Its own modules are checked against patches, what the candidate's code looks
-into is noticed as everywhere, and files by which a candidate could steer pytest are refused before anything runs.
+pytest runs in one process with the candidate's code. Its own modules are checked against patches, the candidate's code is watched
+as everywhere, and files by which a candidate could steer pytest are refused before anything runs.
 """
 
 from pathlib import PurePosixPath
@@ -20,7 +20,7 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
     """Run the nodes' files with pytest, plugins of the environment left out.
 
     Returns:
-        With a case for each node id. By pytest's word PASSED and XFAIL pass; all else fails, absence too.
+        With a case for each node id. PASSED and XFAIL in pytest's report pass; everything else fails, absence too.
 
     Raises:
         SandboxUnavailable: the sandbox could not run pytest.

@@ -12,15 +12,15 @@ from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 SHOWN_FIRST = 3
-"""Test methods, from the top of the text, that run before all others. Partial coverage shows their failures: code that had met
-later tests by then could tell their arguments there."""
+"""Number of test methods, from the top of the text, that run before all others. Partial coverage shows their failures: code that
+had met later tests by then could tell their arguments there."""
 _MODULE = "<module>"
 
 
 def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> ProgramVerdict:
     """Run the test methods: the text's first three, then the others, each time class by class in unittest's own order.
 
-    Which methods there are is read from the text of the tests, so that none can go missing.
+    The methods' names are read from the text of the tests, so that none can go missing.
 
     Args:
         longest: characters of a case's detail.
@@ -83,7 +83,7 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=512)
 def expected_failures(text: str) -> frozenset[str]:
-    """`Class.method` of each test method that its own text marks so: nothing else may say it."""
+    """`Class.method` of each test method whose own text marks it as an expected failure. Nothing else can mark it."""
     marked: dict[str, frozenset[str]] = {}
     every = case_classes(text)
     for node in parse(text).body:
