@@ -27,7 +27,7 @@ def build(
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build there.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Make files from finished runs, for other runs and tools, in the format of the benchmark's authors."""
+    """Make files from finished runs, in the authors' format. Other runs and other tools read them."""
     from flows.cli.building import build as build_files
 
     told = build_files(find_home(), what, run or (), model, out, replace=force)

@@ -80,7 +80,7 @@ def export(
         typer.Option(help="A run's id, or its beginning. For a table it may be repeated; without it, the newest runs count."),
     ] = None,
 ) -> None:
-    """Write a run's answers, or a table of published results, to a file."""
+    """Write a run's answers or a table of results to a file."""
     from flows.cli.exporting import RECORDING, export_recording, export_table
 
     if what != RECORDING:

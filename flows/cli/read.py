@@ -84,7 +84,7 @@ def why_rerun(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Show the fields in which two runs differ, or why one was worked on again, and the layers that each field renews."""
+    """Show why two runs differ, or why one was worked on again. Names each field, and the layers that it renews."""
     from flows.text.why import explain
 
     explain(find_home(), run_a, run_b, json_output=json_output)
@@ -94,7 +94,7 @@ def report(
     night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; without it the latest.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Show how much of a night was reused, how much was paid for, and why."""
+    """Show how much of a night was reused or paid for, and why."""
     from flows.text.night import show_night
 
     show_night(find_home(), night, json_output=json_output)

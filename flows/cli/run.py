@@ -33,7 +33,7 @@ def demo(
     benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Run the nightly flow on a bundled sample: a small real model between two controls. Takes minutes, needs no network."""
+    """Run the nightly flow on a bundled sample. It plays a small real model between two controls in minutes, offline."""
     from flows.night.config import demo_requests
 
     _finish(find_home(), demo_requests(benchmark), json_output, next_steps=True)
@@ -154,7 +154,7 @@ def nightly(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Run every model on every benchmark that the configuration lists, then publish once.
+    """Run every model on every benchmark of a configuration. Publishes once, at the end.
 
     Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
     void (exit 3).

@@ -14,7 +14,7 @@ from tasks.storage.home import find_home
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 server = typer.Typer(
-    help="Start, stop or show this home's Prefect server (UI, schedules, history).",
+    help="Start, stop or show this home's Prefect server.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -110,7 +110,10 @@ def doctor(
     sandbox: Annotated[str | None, typer.Option(help="With --calibrate: sandbox to run them in, else the default.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Check this installation: packages, sandbox, home, server, embedded model, Docker. Exit code 1 if something is missing."""
+    """Check this installation, and say how to mend it. Exit code 1 if something is missing.
+
+    Looks at packages, sandbox, home, server, embedded model and Docker.
+    """
     from dataclasses import asdict
 
     if calibrate:

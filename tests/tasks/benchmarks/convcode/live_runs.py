@@ -139,7 +139,7 @@ def play(run: RunSpec, plots: Mapping[str, Plot] = PLOTS) -> tuple[Episode, ...]
 async def _play(run: RunSpec, of: Problem, plots: Mapping[str, Plot]) -> Episode:
     dialog = live_dialog(of)
     speaker = simulator(plots) if run.simulator else None
-    seats = cast(CastRequest(run.setting, run.options, of, dialog, subject(plots), speaker, Sampling(), Programs()))
+    seats = cast(CastRequest(run.setting, dict(run.episode_options), of, dialog, subject(plots), speaker, Sampling(), Programs()))
     ending = await play_dialogue(Transcript(of, dialog, 0, 0, 1), seats, lambda step: None)
     return episode_of(run, dialog, f"{run.setting} {of.problem_id}", ending.steps, ending.stop_reason, ending.error)
 

@@ -116,9 +116,9 @@ def test_a_row_says_which_run_it_is_of(home: Path) -> None:
     columns = "distinct model, part, feedback, dataset_version, options, reference_model, sandbox, isolated"
     sql = f"select {columns} from convcode_settings order by all"
     assert query(home, sql)[1] == [
-        ("openai:alpha", "live", "f_c,f_e*,f_v*", "sample", '[["turns","3"]]', None, "bubblewrap", True),
-        ("openai:alpha", "static", "f_c,f_e*,f_v*", "sample", "[]", "reference-7b", "bubblewrap", True),
-        ("openai:beta", "live", "f_c", "sample", '[["turns","3"]]', None, "bubblewrap", True),
+        ("openai:alpha", "live", "f_c,f_e*,f_v*", "sample", '[["turns","3"]]', None, "zygote", True),
+        ("openai:alpha", "static", "f_c,f_e*,f_v*", "sample", "[]", "reference-7b", "zygote", True),
+        ("openai:beta", "live", "f_c", "sample", '[["turns","3"]]', None, "zygote", True),
     ]
 
 
