@@ -89,7 +89,7 @@ def _work(tonight: Night, plan: RunPlan, gate: QualityGate, work: Work) -> None:
 def _converse(tonight: Night, plan: RunPlan, title: str) -> Conversed:
     owed = plan.owed()
     tonight.board.stage(title, converse_shard.STAGE, len(owed))
-    tonight.board.expect(sum(plan.benchmark.rounds(plan.spec.setting, plan.spec.options, w.dialog) for w in owed))
+    tonight.board.expect(sum(plan.due(w.dialog).rounds for w in owed))
     if not owed:
         settle(plan)
         return Conversed()

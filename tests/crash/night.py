@@ -243,12 +243,12 @@ def _still(find: Any) -> list[psutil.Process]:
     return _still(find)
 
 
-def write_plugin(folder: Path) -> None:
-    """What an installed package would offer as entry point: the harness's own benchmark."""
-    info = folder / "parley_crash-1.dist-info"
+def write_plugin(folder: Path, name: str = "crash", benchmark: str = "tests.crash.six_turns:BENCHMARK") -> None:
+    """What an installed package would offer as entry point: a benchmark of the tests' own."""
+    info = folder / f"parley_{name}-1.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parley-crash\nVersion: 1\n", encoding="ascii")
-    (info / "entry_points.txt").write_text("[parley.benchmarks]\ncrash = tests.crash.six_turns:BENCHMARK\n", encoding="ascii")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: parley-{name}\nVersion: 1\n", encoding="ascii")
+    (info / "entry_points.txt").write_text(f"[parley.benchmarks]\n{name} = {benchmark}\n", encoding="ascii")
 
 
 def kill_now(process: psutil.Process, victim: Victim) -> Happened:
