@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _SUITES = ("unittest", "pytest", "_pytest", "pluggy")
 """Packages that are looked at with all their modules and classes."""
-_TOOLS = {"contextlib": None, "re": None, "collections": ("Counter",), "warnings": ("catch_warnings",)}
+_TOOLS = {
+    **{"contextlib": None, "re": None, "collections": ("Counter",), "warnings": ("catch_warnings",)},
+    "inspect": ("iscoroutinefunction", "isawaitable", "iscoroutine", "signature", "unwrap"),
+}
 """What unittest judges with that is not its own: these names of the module, or all."""
 _HOOKS = {
     "logging": ("_logRecordFactory", "_loggerClass"),
@@ -73,7 +76,7 @@ def guard(
     standard = dict(builtins.__dict__)
     contents, judged = contents_of(modules), judged_classes(modules)
     if not used.isdisjoint(("unittest", "doctest")):
-        contents += contents_of(imported(tuple(_TOOLS)), _TOOLS)
+        contents += contents_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
     cells = cells_of(contents)
     loaded = sys.modules
     function_kind, get, kept = _function_kind, dict.get, []
