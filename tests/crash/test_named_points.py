@@ -63,12 +63,9 @@ TERM = (signal.SIGTERM,)
 STOPS = (
     Kill("worker begins", "group", signals=TERM),
     Kill("stage stage", "driver", signals=TERM),
-    Kill("between turns", "driver", 30, TERM),
-    Kill("between turns", "group", 30, TERM),
     Kill("between turns", "timeout", 30, TERM),
-    Kill("between turns", "driver", 30, (signal.SIGINT, signal.SIGINT)),
-    Kill("before verdicts rename", "timeout", 2, TERM),
-    Kill("stage score", "group", signals=(signal.SIGINT,)),
+    Kill("before verdicts rename", "group", 2, TERM),
+    Kill("stage score", "driver", signals=(signal.SIGINT, signal.SIGINT)),
     Kill("before warehouse rename", "group", signals=(*TERM, *TERM)),
 )
 
@@ -87,7 +84,7 @@ def test_a_night_that_is_asked_to_stop_ends_soon_and_goes_on(night: Night, unint
 
 def stop(night: Night, kill: Kill) -> None:
     """A night that is stopped as a container or `timeout` stops it: in time, with what to type, and without a process left."""
-    ended = night.run([kill])
+    ended = night.run([kill], (*night.arguments(), "--workers", "1"))
     assert time.monotonic() - night.happened[-1].at < 2 * END_LIMIT_S, kill
     assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), f"{kill}: {ended}"
     assert ended.err.count("go on with: parley run crash.six") == 1, f"{kill}: {ended}"
