@@ -49,6 +49,15 @@ with signals_end_cleanly(lambda: print("last words", flush=True)):
         print("1", flush=True)
         time.sleep(60)
 """
+DEAF = """
+import signal, sys, time
+from tasks.driver import signals
+signals.END_LIMIT_S = 0.2
+with getattr(signals, sys.argv[1])():
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    print("0", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.mark.parametrize(
@@ -59,6 +68,15 @@ def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: 
         said, _ = program.process.communicate(timeout=30)
     assert said == ""
     assert program.process.returncode == status
+
+
+@pytest.mark.parametrize("bound", ["signals_end_cleanly", "terminated_in_time"])
+def test_work_that_goes_on_after_a_signal_is_ended(bound: str) -> None:
+    """The second is for flows that Prefect's runner starts and cancels, which have no command line around them."""
+    with driver(DEAF, bound) as program:
+        assert program.hear() == 0
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait(40) == 143
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_first() -> None:
