@@ -43,6 +43,7 @@ class ResultTable:
 
     @property
     def title(self) -> str:
+        """Benchmark, or setting where all rows have one, and the other labels that they share."""
         first = self.labels[0]
         named = first["setting"] if "setting" in self.shared else self.benchmark
         others = (f"{name} {first[name]}" for name in self.shared if name != "setting")
