@@ -1,7 +1,9 @@
 """Models to Arrow and back."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib.abc import MetaPathFinder
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,6 +15,27 @@ from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 M = TypeVar("M", bound=BaseModel)
 
 
+class _NoPandas(MetaPathFinder):
+    """Spares each process the import of pandas, half a second: pyarrow looks for it at the first array that it makes of a list.
+
+    Told that there is none, it believes so until it is asked for something of pandas itself (`to_pandas`), and then looks again.
+    """
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ImportError("not looked for yet", name=fullname)
+
+    def tell_pyarrow(self) -> None:
+        """Answer its first look."""
+        sys.meta_path.insert(0, self)
+        try:
+            pa.array([])
+        finally:
+            sys.meta_path.remove(self)
+
+
+if "pandas" not in sys.modules:
+    _NoPandas().tell_pyarrow()
 Converter = Callable[[Any], Any]
 
 
@@ -78,25 +101,15 @@ def to_arrow(table: str, rows: Iterable[BaseModel]) -> pa.Table:
     return pa.Table.from_arrays([_column(held, field) for field in spec.schema], schema=spec.schema)
 
 
-def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Plain values as one Arrow array. `pa.array` would first import pandas, for half a second, to see whether they are its."""
-    return pa.scalar(values, pa.list_(kind)).values
-
-
-def no_rows(schema: pa.Schema) -> pa.Table:
-    """An empty table, made without pandas as well (`empty_table` imports it)."""
-    return pa.Table.from_batches([], schema)
-
-
 def _column(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
     values = [row[field.name] for row in rows]
     convert = _to_plain(field.type)
     if convert is not None:
         values = [convert(value) for value in values]
     try:
-        return array_of(values, field.type)
+        return pa.array(values, field.type)
     except UnicodeEncodeError:
-        return array_of([_clean_text(value) for value in values], field.type)
+        return pa.array([_clean_text(value) for value in values], field.type)
 
 
 def _clean_text(value: Any) -> Any:

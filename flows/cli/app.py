@@ -39,7 +39,7 @@ cli_upkeep.add_to(app)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from tasks.planning.plan import parley_version
+        from tasks.planning.version import parley_version
 
         typer.echo(f"parley {parley_version()}")
         raise typer.Exit

@@ -12,8 +12,9 @@ from tasks.converse import Conversed
 from tasks.execute import Executed
 from tasks.planning.account import Found, look, nothing_done, with_episodes
 from tasks.planning.models import keep_models
-from tasks.planning.plan import RunPlan, parley_version
+from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport, Tally, tally, withheld_because
+from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)

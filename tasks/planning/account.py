@@ -10,7 +10,8 @@ from schemas.episode import Step
 from schemas.run import ModelIdentity, RunRecord
 from schemas.work import Difference, RunWork
 from tasks.planning.models import prices
-from tasks.planning.plan import RunPlan, parley_version
+from tasks.planning.plan import RunPlan
+from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, why_again
 
 

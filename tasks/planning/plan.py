@@ -1,6 +1,5 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
-import importlib.metadata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -250,11 +249,3 @@ def find_run(lake: Lake, run_id: str) -> RunRecord:
         problem = f"several runs begin with {run_id!r}" if found else f"no run {run_id!r}"
         raise UsageError(f"{problem} in {lake.root}; there are: {names}. See `parley list runs`")
     return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[0]
-
-
-def parley_version() -> str:
-    """Version of the installed distribution."""
-    try:
-        return importlib.metadata.version("parley-eval")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from schemas.content_id import content_id
 from schemas.episode import StopReason
-from schemas.rows import array_of
 from tasks.storage.parquet_store import Lake
 
 _HEAD = ["episode_id", "attempt", "stop_reason"]
@@ -32,7 +31,7 @@ def merge_episodes(lake: Lake, **keys: str) -> None:
         return
     rows = lake.read_arrow("episodes", parts)
     kept = _one_of_each_attempt(rows.select(_HEAD))
-    merged = rows.take(array_of(kept, pa.int64()))
+    merged = rows.take(pa.array(kept, pa.int64()))
     name = content_id(merged.select(_HEAD[:2]).to_pylist())
     replace_by_one(lake, "episodes", merged, name, parts, **keys)
 

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
-from schemas.rows import array_of, from_arrow, no_rows
+from schemas.rows import from_arrow
 from schemas.run import RunSpec
 from schemas.tables import TABLES
 from tasks.storage.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
 
 _HEAD = ["episode_id", "run_id", "stop_reason", "attempt", "finished_at"]
-_NO_HEADS = no_rows(pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD]))
+_NO_HEADS = pa.schema([TABLES["episodes"].schema.field(name) for name in _HEAD]).empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class EpisodeFiles:
         for number, at in _chosen_places(list(heads.values()), ids):
             chosen.setdefault(number, []).append(at)
         pieces = [
-            self._lake.read_arrow("episodes", [parts[number]]).take(array_of(places, pa.int64()))
+            self._lake.read_arrow("episodes", [parts[number]]).take(pa.array(places, pa.int64()))
             for number, places in chosen.items()
         ]
         return pa.concat_tables(pieces) if pieces else self._lake.read_arrow("episodes", [])
@@ -107,7 +107,7 @@ def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) 
 
 
 def _text_array(texts: Iterable[str]) -> pa.Array:
-    return array_of(sorted(texts), pa.string())
+    return pa.array(sorted(texts), pa.string())
 
 
 def _chosen_places(heads: Sequence[pa.Table], ids: pa.Array) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from schemas.errors import SchemaMismatch
-from schemas.rows import check_version, from_arrow, no_rows, to_arrow
+from schemas.rows import check_version, from_arrow, to_arrow
 from schemas.tables import TABLES
 from tasks.storage.disk import naming_full_disk
 
@@ -123,7 +123,7 @@ class Lake:
                 raise SchemaMismatch(
                     f"{part} cannot be read as Parquet ({error}). Move it away and run again to make it anew"
                 ) from error
-        return pa.concat_tables(pieces) if pieces else no_rows(schema)
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def read(self, table: str, kind: type[M], /, **keys: str) -> list[M]:
         """Rows of a partition as models of that kind."""

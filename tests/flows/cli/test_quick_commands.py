@@ -1,0 +1,60 @@
+"""What a quick command may not import: modules that cost more than all the rest of such a command. No time is measured."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.flows.parley_command import Done, parley
+from tests.warehouse.small_lake import SmallLake
+from warehouse.publish import publish
+
+ORCHESTRATION = ("prefect", "distributed", "great_expectations", "openai", "aiohttp")
+NUMBERS = ("pandas", "scipy", "sqlalchemy")
+EVERYTHING = (*ORCHESTRATION, *NUMBERS, "pyarrow", "numpy", "duckdb", "rich", "yaml", "filelock")
+PROFILED = {"PYTHONPROFILEIMPORTTIME": "1"}
+_IMPORTED = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s+(\S+)$", re.MULTILINE)
+
+
+def imported(done: Done) -> set[str]:
+    """Packages of which a command imported a part: one that was only looked for is listed as well. It must have ended well."""
+    assert done.code == 0, done.err
+    return {name.partition(".")[0] for name in _IMPORTED.findall(done.err) if "." in name}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = SmallLake(tmp_path_factory.mktemp("quick") / "home").write_all().home
+    publish(home)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (("--help",), (*EVERYTHING, "pydantic")),
+        (("--version",), (*EVERYTHING, "pydantic")),
+        (("run", "--help"), EVERYTHING),
+        (("list", "benchmarks"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
+        (("list", "metrics"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
+        (("list", "runs"), (*ORCHESTRATION, *NUMBERS, "duckdb")),
+        (("list", "models", "--json"), (*ORCHESTRATION, *NUMBERS, "duckdb", "rich")),
+        (("list", "episodes", "--first"), (*ORCHESTRATION, *NUMBERS, "duckdb", "rich")),
+        (("sql", "SELECT 1", "--json"), tuple(name for name in EVERYTHING if name != "duckdb")),
+    ],
+    ids=lambda value: " ".join(value[:2]),
+)
+def test_a_quick_command_imports_nothing_heavy(published: Path, arguments: tuple[str, ...], unneeded: tuple[str, ...]) -> None:
+    done = parley(published, *arguments, environ=PROFILED)
+    assert imported(done) & set(unneeded) == set()
+
+
+def test_a_transcript_is_shown_without_anything_heavy(published: Path) -> None:
+    episode = parley(published, "list", "episodes", "--first").out.strip()
+    done = parley(published, "show", episode, environ=PROFILED)
+    assert imported(done) & {*ORCHESTRATION, *NUMBERS, "duckdb"} == set()
+
+
+def test_what_is_imported_is_seen(published: Path) -> None:
+    found = imported(parley(published, "sql", "SELECT 1", environ=PROFILED))
+    assert {"duckdb", "rich", "pydantic", "flows"} <= found
