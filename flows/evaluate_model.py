@@ -48,7 +48,7 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
     begun = utc_now()
     remove_leftovers(plan)
     work = begin_run(plan, tonight.night_id, begun)
-    gate = QualityGate(plan, plan.request.title)
+    gate = QualityGate(plan, plan.request.title, tonight.check_table)
     try:
         _work(tonight, plan, gate, work)
     except StoppedByCheck:

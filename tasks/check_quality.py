@@ -18,7 +18,10 @@ from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
 from warehouse import seal
-from warehouse.checks import CheckContext, Implication, blocking_failures, check_table, index_path, problem_digests
+from warehouse.checks import CheckContext, Implication, blocking_failures, index_path, problem_digests
+
+CheckTable = Callable[[str, pa.Table, CheckContext], list[QualityCheck]]
+"""(table, rows, context) -> a check for each rule."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,11 @@ class QualityGate:
     Args:
         plan: the run.
         title: name of its task runs.
+        check_table: as `warehouse.checks.check_table`, in this process or in another.
     """
 
-    def __init__(self, plan: RunPlan, title: str) -> None:
-        self._plan, self._title = plan, title
+    def __init__(self, plan: RunPlan, title: str, check_table: CheckTable) -> None:
+        self._plan, self._title, self._check_table = plan, title, check_table
         self._found: list[QualityCheck] = []
         self._sealed: dict[str, str] = {}
 
@@ -147,7 +151,7 @@ class QualityGate:
             **facts,  # type: ignore[arg-type]  (fields of CheckContext by name; the suites' tests hold their types)
         )
         data = rows if isinstance(rows, pa.Table) else to_arrow(table, rows)
-        found = _check_quality(lambda: check_table(table, data, context), table, self._title)
+        found = _check_quality(lambda: self._check_table(table, data, context), table, self._title)
         self._found += found
         if blocking_failures(found):
             raise StoppedByCheck(table)

@@ -105,11 +105,10 @@ def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
     with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
         from flows.night.runtime import night
         from flows.nightly import RunsFailed, nightly
-        from warehouse.checks import warm
 
         with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:
-            tonight.client()
-            warm()  # while the server is still starting
+            tonight.start_checks()
+            tonight.client()  # while the server is still starting
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
             with suppress(RunsFailed):  # told by their reports

@@ -1,5 +1,6 @@
 """Resources of one invocation: its home, its cluster (started when first needed) and its board of progress."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -7,7 +8,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from socket import create_connection
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flows.night.preflight import SERVED_HERE
@@ -20,6 +21,13 @@ from tasks.driver.signals import terminated_in_time
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from schemas.run import QualityCheck
+    from warehouse.checks import CheckContext
+    from warehouse.checks.service import CheckService
 
 THREADS_PER_WORKER = 64
 """Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
@@ -44,6 +52,21 @@ class Night:
         self._served: dict[ModelIdentity, str] = {}
         self._client: Any = None
         self._copying: Thread | None = None
+        self._checks: CheckService | None = None
+
+    def start_checks(self) -> None:
+        """Have tables checked by a process that gets ready for it now, unless this one is ready already."""
+        if self._checks is None and "great_expectations" not in sys.modules:
+            from warehouse.checks.service import CheckService
+
+            self._checks = CheckService()
+            self._resources.callback(self._checks.close)
+
+    def check_table(self, table: str, data: "pa.Table", context: "CheckContext") -> "list[QualityCheck]":
+        """Run a table's suite of quality checks."""
+        from warehouse.checks import check_table
+
+        return (self._checks.check_table if self._checks else check_table)(table, data, context)
 
     def client(self) -> Any:
         """The Dask client; starts the cluster at the first call."""

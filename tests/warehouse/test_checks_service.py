@@ -1,0 +1,42 @@
+"""Tables checked by another process: the same checks as in this one, also where that process has died or a suite is unknown."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.errors import UnknownName
+from schemas.rows import to_arrow
+from tests.warehouse.checked_tables import full_context, valid_tables
+from warehouse.checks import check_table
+from warehouse.checks.service import CheckService
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[CheckService]:
+    started = CheckService()
+    yield started
+    started.close()
+
+
+def test_it_finds_what_this_process_finds(service: CheckService) -> None:
+    scores, context = valid_tables()["scores"], full_context()
+    assert service.check_table("scores", scores, context) == check_table("scores", scores, context)
+    problems = valid_tables()["problems"]
+    failed = [check.expectation for check in service.check_table("problems", problems.slice(1), context) if not check.success]
+    assert failed
+    assert failed == [check.expectation for check in check_table("problems", problems.slice(1), context) if not check.success]
+
+
+def test_an_error_is_raised_where_the_table_was_handed_in(service: CheckService) -> None:
+    with pytest.raises(UnknownName, match="nights"):
+        service.check_table("nights", to_arrow("scores", ()), full_context())
+
+
+def test_a_dead_process_costs_no_check(service: CheckService) -> None:
+    scores, context = valid_tables()["scores"], full_context()
+    mortal = CheckService()
+    mortal._process.kill()
+    assert mortal.check_table("scores", scores, context) == check_table("scores", scores, context)
+    mortal.close()
