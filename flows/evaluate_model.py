@@ -5,7 +5,6 @@ from typing import TypeVar, cast
 from prefect import flow
 from prefect.utilities.annotations import quote
 
-from flows.night.preflight import preflight
 from flows.night.run_record import Work, begin_run, finish_run, remove_leftovers
 from flows.night.runtime import Night, night
 from flows.orchestration.artifacts import ProgressArtifact
@@ -44,7 +43,7 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
 
 
 def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
-    preflight(plan)
+    tonight.preflight(plan)
     begun = utc_now()
     remove_leftovers(plan)
     work = begin_run(plan, tonight.night_id, begun)

@@ -6,7 +6,7 @@ from prefect import flow
 
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import require_rows, write_staged
+from tasks.planning.dataset import read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
 from tasks.storage.parquet_store import Lake
 
@@ -36,6 +36,6 @@ def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home:
     """
     found = registry.load(benchmark)
     version = dataset_version or found.data.default_version
-    staged = found.data.stage(data, version)
+    staged = read_raw(found, data, version)
     digest = write_staged(staged, found.name, version, Lake(find_home(home).lake))
     return require_rows(staged, str(data), found.name, version), version, digest

@@ -14,6 +14,7 @@ from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
 from sandbox.host.abandoned import end_abandoned
 from schemas.errors import DiskFull, UsageError
+from tasks.planning.dataset import reading_once
 from tasks.planning.finished import as_published, finished_report
 from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan, plan_run
@@ -44,6 +45,11 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *
     remove_abandoned(home.path / "dask")
     end_abandoned()
     memory_cgroup.remove_abandoned()
+    with reading_once():
+        return _run_what_is_left(home, requests, board, with_canary)
+
+
+def _run_what_is_left(home: Home, requests: Sequence[EvaluationRequest], board: Board, with_canary: bool) -> NightOutcome:
     plans = [plan_run(request, home) for request in requests]
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
@@ -52,12 +58,14 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *
         board.stage("night", "canary")
         for line in require_live_canary(request.sandbox for request in requests):
             print(line, file=sys.stderr)
+    passed: list[str] = []
     if len(plans) == 1:
         preflight(plans[0])
+        passed.append(plans[0].run_id)
         with home.run_lock(plans[0].run_id):
             pass  # held by another process: said now, not after server and cluster were started
     with _naming_full_disk(home), _unlogged_logging():
-        return _run_flow(home, requests, board)
+        return _run_flow(home, requests, board, passed)
 
 
 @contextmanager
@@ -97,7 +105,7 @@ def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     return NightOutcome(night_id, tuple(as_published(home, [finished_report(plan) for plan in plans])))
 
 
-def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -> NightOutcome:
+def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board, passed: Sequence[str]) -> NightOutcome:
     from flows.orchestration.server import starting_prefect_server
 
     board.stage("night", "start Prefect server and workers")
@@ -108,6 +116,7 @@ def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board) -
 
         with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:
             tonight.start_checks()
+            tonight.skip_preflight(passed)
             tonight.client()  # while the server is still starting
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)

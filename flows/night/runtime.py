@@ -1,7 +1,7 @@
 """Resources of one invocation: its home, its cluster (started when first needed) and its board of progress."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -11,13 +11,14 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flows.night.preflight import SERVED_HERE
+from flows.night.preflight import SERVED_HERE, preflight
 from flows.night.progress import Board
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import terminated_in_time
+from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
@@ -53,6 +54,17 @@ class Night:
         self._client: Any = None
         self._copying: Thread | None = None
         self._checks: CheckService | None = None
+        self._passed: set[str] = set()
+
+    def preflight(self, plan: RunPlan) -> None:
+        """Find, once a night for each run, what is bound to fail. See `flows.night.preflight`."""
+        if plan.run_id not in self._passed:
+            preflight(plan)
+            self._passed.add(plan.run_id)
+
+    def skip_preflight(self, run_ids: Iterable[str]) -> None:
+        """Take it that these runs have passed it a moment ago."""
+        self._passed.update(run_ids)
 
     def start_checks(self) -> None:
         """Have tables checked by a process that gets ready for it now, unless this one is ready already."""
@@ -168,7 +180,7 @@ def night(home: Home, workers: int, board: Board | None = None, secret_names: tu
     opened = Night(home, workers, board, secret_names)
     token = _current.set(opened)
     try:
-        with terminated_in_time():
+        with terminated_in_time(), reading_once():
             yield opened
     finally:
         _current.reset(token)

@@ -1,6 +1,8 @@
 """Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.resources import as_file
 from pathlib import Path
 
@@ -12,6 +14,33 @@ from schemas.rows import from_arrow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.storage.parquet_store import Lake
 
+_read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar("parley_read", default=None)
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Parse each raw source once within the block, whoever asks for it: all see the same edition of it."""
+    token = _read.set({} if _read.get() is None else _read.get())
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
+    """Parse raw data. See `reading_once`.
+
+    Raises:
+        SourceUnreadable: nothing at all can be read.
+    """
+    known = _read.get()
+    if known is None:
+        return benchmark.data.stage(source, version)
+    key = (benchmark.name, source.absolute(), version)
+    if key not in known:
+        known[key] = benchmark.data.stage(source, version)
+    return known[key]
+
 
 def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) -> Staged:
     """Rows of a dataset: from a given path, the bundled sample, or what was staged before (the latest, if several).
@@ -21,10 +50,10 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
         CorruptRows: the staged rows changed since they were staged.
     """
     if data is not None:
-        return require_rows(benchmark.data.stage(Path(data), version), data, benchmark.name, version)
+        return require_rows(read_raw(benchmark, Path(data), version), data, benchmark.name, version)
     if version == "sample":
         with as_file(benchmark.data.sample) as folder:
-            return benchmark.data.stage(folder, version)
+            return read_raw(benchmark, folder, version)
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
         raise UsageError(
