@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from _ast import (
     AST,
+    Assign,
     Attribute,
     BinOp,
     Call,
@@ -62,11 +63,14 @@ def own_finder() -> Callable[[Any], Any]:
     """Name -> whether it stands for such a thing itself, and not for what holds it."""
 
     def find(statement: Any) -> Any:
+        constants: list[Any] = []
         for node in nodes_of(statement):
             for item in node.names if type(node) in (Import, ImportFrom) else ():
                 names = _LENIENT if item.name == "*" else (item.asname or item.name.partition(".")[0],)
                 imported.update(dict.fromkeys(names, type(node) is ImportFrom and item.name in (*_LENIENT, "*")))
-            if type(node) is Name and type(node.ctx) is Store:
+            if type(node) is Assign and type(node.value) is Constant:
+                constants += node.targets  # where an import fails, say
+            if type(node) is Name and type(node.ctx) is Store and not any(node is target for target in constants):
                 imported.pop(node.id, None)
         return asking(statement, ()) if imported else statement
 

@@ -27,15 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ALWAYS = {
-    "sys._current_frames": "looks into frames",
-    "sys._current_exceptions": "looks into frames",
-    "gc.get_objects": "searches the interpreter's objects",
-    "gc.get_referrers": "searches the interpreter's objects",
-    "gc.get_referents": "searches the interpreter's objects",
-    "ctypes.string_at": "reads memory",
-    "ctypes.wstring_at": "reads memory",
-    "ctypes.cdata": "reads memory",
-    "ctypes.PyObj_FromPtr": "reads memory",
+    **dict.fromkeys(("sys._current_frames", "sys._current_exceptions"), "looks into frames"),
+    **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searches the interpreter's objects"),
+    **dict.fromkeys(("ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata", "ctypes.PyObj_FromPtr"), "reads memory"),
     "code.__new__": "makes code objects by hand",
 }
 _TRACES, _MAY_TRACE = ("sys.settrace", "sys.setprofile"), ("doctest.py", "cProfile.py", "threading.py")
@@ -143,8 +137,7 @@ def start_watch(
         return is_candidate(asked_by(frame)[0])
 
     def always(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        by_ctypes = (own_name(frame) or "").startswith("ctypes/") and is_asking(frame)
-        return _ALWAYS[event] if is_candidate(frame) or by_ctypes else None
+        return _ALWAYS[event] if is_candidate(frame) else None
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if frame is None or is_candidate(frame):
