@@ -9,7 +9,39 @@ INSTALLED := $(VENV)/.installed
 # Present from the first pip command to the last: where it is found, an earlier installation was killed half-way.
 INSTALLING := $(VENV)/.installing
 
+# What installs the packages in seconds: the one at hand, else one of our own beside them.
+UV := $(VENV)/.uv/bin/uv
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# uv does not read pip's configuration. Where that says where packages come from, uv is told the same in its own variables; a
+# setting that it has no word for leaves the installation to pip (exit status 1). Variables for uv that are set already win.
+define SETTINGS_FOR_UV
+import ast, os, shlex, subprocess, sys
+listed = subprocess.run((sys.executable, "-m", "pip", "config", "list"), capture_output=True, text=True, check=True).stdout
+places = {"global": 0, "install": 1, ":env:": 2}
+found = [line.split("=", 1) for line in listed.splitlines()]
+found = [(places[place], name, ast.literal_eval(value)) for key, value in found for place, _, name in [key.rpartition(".")] if place in places]
+words = {
+    "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "no-index": "UV_NO_INDEX",
+    "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY",
+}
+without_effect = {
+    "break-system-packages", "cache-dir", "config-file", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-color", "no-input",
+    "no-python-version-warning", "no-warn-script-location", "prefer-binary", "progress-bar", "quiet", "require-virtualenv",
+    "retries", "root-user-action", "timeout", "user", "verbose",
+}
+if unknown := {name for _, name, _ in found} - words.keys() - without_effect:
+    sys.exit(f"pip is configured by {', '.join(sorted(unknown))}, for which uv has no word: pip installs, which takes minutes")
+settings = {words[name]: value for _, name, value in sorted(found, key=lambda one: one[0]) if name in words}
+settings |= {"UV_FIND_LINKS": ",".join(settings["UV_FIND_LINKS"].split())} if "UV_FIND_LINKS" in settings else {}
+settings |= {"UV_INDEX": " ".join(settings["UV_INDEX"].split())} if "UV_INDEX" in settings else {}
+settings["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # of several indexes pip takes the pinned version from any
+for name, value in settings.items():
+    if name not in os.environ:
+        print(f"export {name}={shlex.quote(value)}")
+endef
+export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
 .PHONY: help install bubblewrap demo test check crash bench bench-warehouse bench-sandbox bench-convcode references lock clean
@@ -30,8 +62,16 @@ $(INSTALLED): requirements.lock pyproject.toml
 	fi
 	@touch $(INSTALLING)
 	@echo "installing $$(grep -c == requirements.lock) packages from requirements.lock"
-	@$(BIN)/python -m pip install -qq --no-deps --requirement requirements.lock
-	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
+	@uv=$$(command -v uv || echo $(UV)); \
+	[ -x "$$uv" ] || $(BIN)/python -m pip install -qq --only-binary :all: --target $(VENV)/.uv uv >/dev/null 2>&1 || true; \
+	if [ -x "$$uv" ] && settings=$$($(BIN)/python -c "$$SETTINGS_FOR_UV"); then \
+	  (set -e; eval "$$settings"; export UV_PYTHON=$(BIN)/python UV_COMPILE_BYTECODE=1; \
+	   "$$uv" pip install --quiet --no-deps --requirement requirements.lock; \
+	   "$$uv" pip install --quiet --no-deps --no-build-isolation --editable .) && exit 0; \
+	  echo "uv could not; pip does it, which takes minutes" >&2; \
+	fi; \
+	$(BIN)/python -m pip install -qq --no-deps --requirement requirements.lock && \
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@rm -f $(INSTALLING)
 	@touch $(INSTALLED)
 
