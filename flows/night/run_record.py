@@ -10,7 +10,7 @@ from schemas.work import RunWork
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed
-from tasks.planning.account import Found, look, nothing_done, with_episodes
+from tasks.planning.account import FoundRun, look, nothing_done, with_episodes
 from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport, Tally, tally, withheld_because
@@ -24,7 +24,7 @@ NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncat
 class Work:
     """Work of one invocation's stages so far."""
 
-    found: Found
+    found: FoundRun
     conversed: Conversed = field(default_factory=Conversed)
     episodes: tuple[Episode, ...] = ()
     executed: Executed = field(default_factory=lambda: Executed(parts=()))

@@ -49,7 +49,7 @@ LONGEST_DETAIL = 1 << 14
 _FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, as in one file
 
 
-def run_program(answers: int, questions: int, key: bytes) -> None:
+def judge_program(answers: int, questions: int, key: bytes) -> None:
     """Returns only after all tests were run, so that the interpreter ends as any script's does (threads joined, atexit run)."""
     exit_now, own_pid, getpid, run = os._exit, os.getpid(), os.getpid, exec
     seal, unseal = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM)

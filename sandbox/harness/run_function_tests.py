@@ -24,7 +24,7 @@ import time
 from _signal import SIGKILL  # pyright: ignore[reportMissingImports]  (a built-in module: signal would import enum)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from judged_program import run_program
+from judged_program import judge_program
 from sealed_channel import (
     TO_PROGRAM,
     TO_SUPERVISOR,
@@ -230,7 +230,7 @@ def own_child(pid: int) -> dict[str, Any]:
 def run_judged(answers: int, questions: int) -> None:
     """The judged program, in a process that was forked elsewhere (see `main`)."""
     os.environ.pop("PARLEY_REPORT_FD", None)
-    run_program(answers, questions, read_exactly(answers, _KEY_BYTES))
+    judge_program(answers, questions, read_exactly(answers, _KEY_BYTES))
 
 
 def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None:
@@ -262,7 +262,7 @@ def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    run_program(their_answers, their_questions, key)
+    judge_program(their_answers, their_questions, key)
 
 
 if __name__ == "__main__":

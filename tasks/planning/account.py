@@ -16,7 +16,7 @@ from tasks.planning.why_rerun import compare, why_again
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """A run as an invocation found it.
 
     Attributes:
@@ -33,18 +33,18 @@ class Found:
     why: tuple[Difference, ...] = ()
 
 
-def look(plan: RunPlan, before: RunRecord | None) -> Found:
+def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
     """Count the finished episodes, and say why the others are not."""
     paid_by, owed = _finished(plan)
     counted = dict(Counter(paid_by.values()).most_common())
     outside = {**plan.state(), "parley_version": parley_version()}
     if before is not None:
-        return Found(counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed)))
+        return FoundRun(counted, owed, before, plan.run_id, why_again(before, plan.spec, outside, len(owed)))
     other = _latest_alike(plan)
     if other is None:
-        return Found(counted, owed, None)
+        return FoundRun(counted, owed, None)
     rows = {dialog.dialog_id: dialog.row_digest for dialog in plan.dataset}
-    return Found(counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows))
+    return FoundRun(counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows))
 
 
 def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
@@ -60,7 +60,7 @@ def _latest_alike(plan: RunPlan) -> RunRecord | None:
     return max(alike, key=lambda r: r.finished_at, default=None)
 
 
-def nothing_done(plan: RunPlan, found: Found, status: str) -> RunWork:
+def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
     """The account before any work."""
     return RunWork(
         run_id=plan.run_id,
@@ -76,7 +76,7 @@ def nothing_done(plan: RunPlan, found: Found, status: str) -> RunWork:
     )
 
 
-def with_episodes(work: RunWork, plan: RunPlan, found: Found, kept: Mapping[str, Sequence[Step]], model_calls: int) -> RunWork:
+def with_episodes(work: RunWork, plan: RunPlan, found: FoundRun, kept: Mapping[str, Sequence[Step]], model_calls: int) -> RunWork:
     """Add the episodes played and their cost.
 
     Args:

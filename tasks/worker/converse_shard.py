@@ -43,22 +43,22 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
     played = worker.do(_play_all(worker.run(shard.context), shard, hold))
     hold.check()
-    result = _write(shard, [one for one in played if isinstance(one, _Played)])
+    result = _write(shard, [one for one in played if isinstance(one, _Ended)])
     for outcome in played:
         if isinstance(outcome, BaseException):
             raise outcome
     return result
 
 
-async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "list[_Played | BaseException]":
-    async def when_there_is_room(job: EpisodeJob) -> _Played:
+async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "list[_Ended | BaseException]":
+    async def when_there_is_room(job: EpisodeJob) -> _Ended:
         async with run.gate:
             return await _play(run, shard.context, job, hold)
 
     return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Played":
+async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Ended":
     run.learn(job.problem)
     journal = run.journal
     hold.check()
@@ -96,7 +96,7 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: Shard
     ending = await play_dialogue(opening, _cast(run, context, job, programs, paid), keep)
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
-    return _Played(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
+    return _Ended(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
 
 
 def _cast(run: RunState, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
@@ -140,7 +140,7 @@ def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Ep
 
 
 @dataclass(frozen=True)
-class _Played:
+class _Ended:
     job: EpisodeJob
     ending: Ending
     episode: Episode
@@ -153,7 +153,7 @@ class _Played:
         return sum(step.n_calls for step in self.ending.steps[len(self.job.steps) :]) + self.ending.failed_calls
 
 
-def _write(shard: ConverseShard, played: list[_Played]) -> ConverseResult:
+def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
     spec = shard.context.spec
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:

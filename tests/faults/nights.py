@@ -43,7 +43,7 @@ def local_client() -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedNight:
     """A run after its stages, and what the server saw of it."""
 
     plan: RunPlan
@@ -68,7 +68,7 @@ class Night:
     home: Path
     seed: int
 
-    def play(self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4) -> Played:
+    def play(self, server: ModelServer, *, limit: int = 2, timeout_s: float = 20.0, concurrency: int = 4) -> PlayedNight:
         """Converse, execute and score what is owed."""
         request = EvaluationRequest(
             model=ModelRequest(spec=f"openai:mock@{server.base_url}", timeout_s=timeout_s, revision="r1"),
@@ -85,10 +85,10 @@ class Night:
         execute.fn(plan, context, episodes, self.client, "execute")
         verdicts = tuple(from_arrow(verdict_rows(plan), TestVerdict))
         scores = score.fn(plan, episodes, verdicts, "score")
-        return Played(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
+        return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
 
-def assert_nothing_is_dropped_or_made_zero(played: Played) -> None:
+def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
     """Every wanted episode is there, every turn has all its scores, and what has no verdict of a program has no value."""
     plan = played.plan
     wanted = {w.episode_id for w in plan.wanted}
@@ -109,7 +109,7 @@ def assert_nothing_is_dropped_or_made_zero(played: Played) -> None:
             assert s.value is None, s
 
 
-def assert_calls_are_counted(played: Played) -> None:
+def assert_calls_are_counted(played: PlayedNight) -> None:
     """Each request that was sent stands in the run's count, answered or not."""
     assert played.conversed.model_calls == played.requests
 
@@ -120,6 +120,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:
     monkeypatch.setattr(converse_stage, "_RETRY_DELAY_S", 0.01)
 
 
-def stops(played: Played) -> Counter[StopReason]:
+def stops(played: PlayedNight) -> Counter[StopReason]:
     """How many episodes ended for which reason."""
     return Counter(episode.stop_reason for episode in played.episodes)

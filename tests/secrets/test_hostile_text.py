@@ -75,7 +75,7 @@ def assert_one_table(markdown: str) -> None:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedRun:
     home: Home
     plan: RunPlan
     reports: list[RunReport]
@@ -98,7 +98,7 @@ def hostile_data() -> Staged:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str) -> Played:
+def played(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str) -> PlayedRun:
     """A night on that dataset with answers of that kind, and one that a check stops at a value of that kind."""
     folder = tmp_path_factory.mktemp("hostile")
     home = Home(folder / "home")
@@ -116,7 +116,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubb
     assert [r.status for r in told.reports] == ["finished"], told.errors
     record_night(home, "20260101T000000-hostile", "2026-01-01T00:00:00Z", told.reports)
     spoiled = asked.model_copy(update={"max_fault_share": 0.5, "model": asked.model.model_copy(update={"temperature": 0.5})})
-    return Played(home, plan_run(asked, home), told.reports, _withheld(home, spoiled))
+    return PlayedRun(home, plan_run(asked, home), told.reports, _withheld(home, spoiled))
 
 
 def _withheld(home: Home, asked: EvaluationRequest) -> list[RunReport]:
@@ -134,7 +134,7 @@ def _withheld(home: Home, asked: EvaluationRequest) -> list[RunReport]:
 pytestmark = pytest.mark.slow
 
 
-def test_it_got_there(played: Played) -> None:
+def test_it_got_there(played: PlayedRun) -> None:
     rows = query(played.home.path, "select distinct problem_id from scores")[1]
     assert len(rows) == 2
     assert any("DROP TABLE runs" in name and "\x1b]0;EVIL" in name for (name,) in rows)
@@ -142,13 +142,15 @@ def test_it_got_there(played: Played) -> None:
     assert details
 
 
-def test_what_is_published_is_what_was_said(played: Played) -> None:
+def test_what_is_published_is_what_was_said(played: PlayedRun) -> None:
     said = query(played.home.path, "select distinct content from turns where role = 'assistant'")[1]
     assert said == [(f"{HOSTILE}\n{PROGRAM}".encode("utf-16", "surrogatepass").decode("utf-16", "replace"),)]
     assert query(played.home.path, "select count(*) > 0 from runs")[1] == [(True,)]
 
 
-def test_the_terminal_shows_it_tame(played: Played, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_shows_it_tame(
+    played: PlayedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PARLEY_HOME", str(played.home.path))
     for what in cli_read.Listing:
         cli_read.list_things(what)
@@ -166,7 +168,7 @@ def test_the_terminal_shows_it_tame(played: Played, capsys: pytest.CaptureFixtur
     assert len(err.splitlines()) == 1
 
 
-def test_json_is_ascii(played: Played, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_ascii(played: PlayedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLEY_HOME", str(played.home.path))
     cli_read.sql("select * from turns", json_output=True)
     cli_read.list_things(cli_read.Listing.EPISODES, json_output=True)
@@ -177,7 +179,7 @@ def test_json_is_ascii(played: Played, capsys: pytest.CaptureFixture[str], monke
     assert_tame(out)
 
 
-def test_a_transcript_is_tame_and_keeps_its_lines(played: Played) -> None:
+def test_a_transcript_is_tame_and_keeps_its_lines(played: PlayedRun) -> None:
     for wanted in played.plan.wanted:
         text = transcript_text(played.home, wanted.episode_id)
         assert_tame(text)
@@ -185,7 +187,7 @@ def test_a_transcript_is_tame_and_keeps_its_lines(played: Played) -> None:
         assert len(re.findall(r"^── turn \d+ · (?:user|assistant)", text, re.MULTILINE)) == 2 * len(wanted.dialog.instruction_ids)
 
 
-def test_markdown_stays_one_table(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
     for name in ("create_markdown_artifact", "create_link_artifact"):
         monkeypatch.setattr(f"prefect.artifacts.{name}", lambda *a, **k: made.append({"values": a, **k}))
@@ -207,7 +209,7 @@ def test_a_cell_holds_any_text(text: str) -> None:
     assert "\n" not in plain_line(text)
 
 
-def test_pages_show_it_and_run_nothing(played: Played) -> None:
+def test_pages_show_it_and_run_nothing(played: PlayedRun) -> None:
     pages = [Page(path) for path in played.home.docs.rglob("*.html")]
     assert any("alert(1)" in page.text for page in pages)
     for page in pages:
@@ -216,7 +218,7 @@ def test_pages_show_it_and_run_nothing(played: Played) -> None:
         assert_tame(page.text.replace("\r", ""))
 
 
-def test_an_export_gives_the_answers_back(played: Played, tmp_path: Path) -> None:
+def test_an_export_gives_the_answers_back(played: PlayedRun, tmp_path: Path) -> None:
     out = tmp_path / "exported.jsonl"
     n_answers = export_recording(played.home, played.reports[0].run_id, out)
     before = load_recording(Path(str(played.plan.subject.path)))
@@ -224,7 +226,7 @@ def test_an_export_gives_the_answers_back(played: Played, tmp_path: Path) -> Non
     assert len(before.answers) == n_answers == len(out.read_bytes().splitlines())
 
 
-def test_names_of_files_are_plain_and_stay_inside(played: Played) -> None:
+def test_names_of_files_are_plain_and_stay_inside(played: PlayedRun) -> None:
     for path in played.home.path.rglob("*"):
         assert re.fullmatch(r"[\w.,=%~ -]+", path.name, re.ASCII), path.name
         assert len(path.name.encode()) <= 255

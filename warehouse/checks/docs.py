@@ -16,7 +16,7 @@ from typing import Any
 
 from schemas.display import plain_line, plain_text
 from warehouse.checks.context import CheckContext
-from warehouse.checks.validation import Found
+from warehouse.checks.validation import RuleResult
 
 _N_SHOWN = 20
 """Unexpected rows shown for one rule."""
@@ -50,7 +50,7 @@ def index_path(docs_dir: Path, run_id: str) -> str | None:
     return f"{docs_dir.name}/{run_id}/index.html" if (docs_dir / run_id / "index.html").is_file() else None
 
 
-def write_page(table: str, found: Sequence[Found], context: CheckContext) -> Path:
+def write_page(table: str, found: Sequence[RuleResult], context: CheckContext) -> Path:
     """Write a table's page and the run's index over all pages written so far; returns the page.
 
     Raises:
@@ -75,7 +75,7 @@ def _write(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _render(table: str, found: Sequence[Found], context: CheckContext) -> str:
+def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> str:
     from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
     from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
     from great_expectations.render.view.view import DefaultJinjaPageView

@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleResult:
     """Great Expectations' own result of one rule."""
 
     rule: Rule
@@ -48,11 +48,11 @@ def _gx() -> Any:
     return great_expectations
 
 
-def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[Found]:
+def validate(suite: Suite, data: pa.Table, context: CheckContext) -> list[RuleResult]:
     """Evaluate every rule of a suite whose facts the context knows, in the suite's order."""
     with _lock:
         made: dict[Callable[..., Sequence[Row]], Sequence[Row] | Exception] = {}
-        found: list[Found] = []
+        found: list[RuleResult] = []
         for frame in suite.frames:
             rules = [rule for rule in frame.rules if _can_be_asked(rule, context)]
             if rules:
@@ -100,13 +100,13 @@ def warm() -> None:
 
 def _validate_frame(
     frame: FrameRules, rules: Sequence[Rule], rows: Sequence[Row] | Exception, context: CheckContext
-) -> list[Found]:
+) -> list[RuleResult]:
     if isinstance(rows, Exception):
         return [_crashed(rule, frame, rows) for rule in rules]
     import pandas
 
     columns: dict[str, list[Any]] = {column: [row[column] for row in rows] for column in frame.columns}
-    crashed: dict[str, Found] = {}
+    crashed: dict[str, RuleResult] = {}
     for rule in rules:
         if rule.find is not None:
             try:
@@ -114,7 +114,7 @@ def _validate_frame(
             except Exception as error:  # noqa: BLE001 - the rule's own crash, reported as such
                 crashed[rule.name] = _crashed(rule, frame, error)
     results = _evaluate(frame, [r for r in rules if r.name not in crashed], pandas.DataFrame(columns))
-    return [crashed.get(rule.name) or Found(rule, frame, results[rule.name]) for rule in rules]
+    return [crashed.get(rule.name) or RuleResult(rule, frame, results[rule.name]) for rule in rules]
 
 
 def _evaluate(frame: FrameRules, rules: Sequence[Rule], data: Any) -> dict[str, Any]:
@@ -137,20 +137,20 @@ def _expectation(rule: Rule) -> Any:
     )
 
 
-def _crashed(rule: Rule, frame: FrameRules, error: Exception) -> Found:
+def _crashed(rule: Rule, frame: FrameRules, error: Exception) -> RuleResult:
     from great_expectations.core import ExpectationValidationResult
 
     message = f"{type(error).__name__}: {error}"
     info = {"raised_exception": True, "exception_message": message, "exception_traceback": ""}
     result = ExpectationValidationResult(success=False, expectation_config=_expectation(rule).configuration, exception_info=info)
-    return Found(rule, frame, result)
+    return RuleResult(rule, frame, result)
 
 
 _N_EXAMPLES = 3
 _MAX_DETAIL = 600
 
 
-def as_check(suite: Suite, found: Found, context: CheckContext, docs_path: str | None) -> QualityCheck:
+def as_check(suite: Suite, found: RuleResult, context: CheckContext, docs_path: str | None) -> QualityCheck:
     """One rule's result as a row of `quality_checks`."""
     rule, result, crash = found.rule, found.result.result or {}, found.crash
     success = bool(found.result.success) and crash is None
@@ -173,7 +173,7 @@ def as_check(suite: Suite, found: Found, context: CheckContext, docs_path: str |
     )
 
 
-def _detail(found: Found, crash: str | None, success: bool) -> str:
+def _detail(found: RuleResult, crash: str | None, success: bool) -> str:
     if crash is not None:
         return f"the check itself crashed, the data were not judged: {crash}"
     if success:
@@ -185,7 +185,7 @@ def _detail(found: Found, crash: str | None, success: bool) -> str:
     return f"{found.rule.why}; {result['unexpected_count']} of {result['element_count']}, for example {'; '.join(examples)}"
 
 
-def _example(found: Found, index: dict[str, Any]) -> str:
+def _example(found: RuleResult, index: dict[str, Any]) -> str:
     place = ", ".join(f"{key}={index[key]}" for key in found.frame.key if key in index)
     values = [str(value) for key, value in index.items() if key not in found.frame.key]
     return f"{place}: {', '.join(values)}" if values else place
