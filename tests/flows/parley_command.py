@@ -50,7 +50,9 @@ def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = N
     Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and time use `parley_process`.
     """
     from flows.cli.app import main
+    from warehouse.checks import warm
 
+    warm()  # once for all commands of this process, each of which would start a process for it
     with _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent), _printing_into_files() as files:
         with pytest.raises(SystemExit) as ending:
             main()
