@@ -112,12 +112,13 @@ def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board, p
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
         from flows.night.runtime import night
-        from flows.nightly import RunsFailed, nightly
 
         with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:
             tonight.start_checks()
             tonight.skip_preflight(passed)
-            tonight.client()  # while the server is still starting
+            from flows.nightly import RunsFailed, nightly  # seconds, in which the server and the checks are starting
+
+            tonight.client()
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
             with suppress(RunsFailed):  # told by their reports

@@ -71,7 +71,7 @@ class Night:
         if self._checks is None and "great_expectations" not in sys.modules:
             from warehouse.checks.service import CheckService
 
-            self._checks = CheckService()
+            self._checks = CheckService(self.secret_names)
             self._resources.callback(self._checks.close)
 
     def check_table(self, table: str, data: "pa.Table", context: "CheckContext") -> "list[QualityCheck]":

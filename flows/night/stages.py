@@ -32,8 +32,8 @@ class Stages:
         self._board.stage(self._title, "stage")
         stage(self._plan, self._title)
 
-    def converse(self) -> pa.Table:
-        """Play the owed dialogues; returns all episodes of the run."""
+    def converse(self) -> None:
+        """Play the owed dialogues."""
         plan, owed = self._plan, self._plan.owed()
         self._board.stage(self._title, converse_shard.STAGE, len(owed))
         self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))
@@ -41,7 +41,10 @@ class Stages:
             self.work.conversed = self._played(len(owed))
         else:
             settle(plan)
-        return plan.episodes.rows(wanted.episode_id for wanted in plan.members)
+
+    def episode_rows(self) -> pa.Table:
+        """All episodes of the run, as they lie in the lake."""
+        return self._plan.episodes.rows(wanted.episode_id for wanted in self._plan.members)
 
     def take_episodes(self, rows: pa.Table) -> None:
         """Go on with these episodes. Their rows have been checked."""
@@ -59,7 +62,7 @@ class Stages:
         return done
 
     def execute(self) -> pa.Table:
-        """Run the programs of all answers; returns all verdicts of the run."""
+        """Run the programs of all answers; returns the run's verdicts, as they lie in the lake."""
         work, n_episodes = self.work, len(self.work.episodes)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(f"{self._title}: execute", n_episodes)

@@ -1,6 +1,8 @@
 """Settings of Prefect, server and client: which server, which database, no telemetry, few words."""
 
 import os
+import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +21,30 @@ ELSEWHERE = (
 
 
 def configured_api_url() -> str | None:
-    """PREFECT_API_URL of the environment or the active profile, read afresh: Prefect keeps the value at its import."""
+    """PREFECT_API_URL of the environment or the active profile, read afresh: Prefect keeps the value at its import.
+
+    Where no place that Prefect looks at can hold it, Prefect is not imported to find out: our server starts meanwhile.
+    """
     os.environ.setdefault("DO_NOT_TRACK", "1")
+    if "prefect" not in sys.modules and not _may_be_configured():
+        return None
     from prefect.context import root_settings_context
 
     return root_settings_context().settings.api.url
+
+
+def _may_be_configured() -> bool:
+    if any(name.upper().startswith(("PREFECT_API_URL", "PREFECT_PROFILE")) for name in os.environ):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    if any(path.exists() for path in (home / "profiles.toml", Path("prefect.toml"), Path(".env"))):
+        return True
+    try:
+        return "prefect" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def check_configured(api_url: str) -> None:
@@ -152,6 +173,8 @@ def _set_variables(values: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    if "prefect" not in sys.modules:
+        return
     from prefect.context import refresh_global_settings_context
     from prefect.logging.configuration import setup_logging
 

@@ -11,6 +11,7 @@ import pytest
 from prefect.utilities.annotations import quote
 
 from flows import evaluate_model as evaluation
+from flows.night import stages
 from flows.night.progress import Board
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
@@ -22,7 +23,7 @@ from tasks.planning.publishing import publish_to_warehouse
 from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from warehouse.checks import CheckContext
+from warehouse.checks import CheckContext, check_table
 from warehouse.publish import PublishReport
 
 Between = Callable[[RunPlan], None]
@@ -111,9 +112,9 @@ def without_prefect() -> Iterator[None]:
     """The flow's tasks as the plain functions that they wrap; shards run in threads."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("stage", "converse", "execute", "score"):
-            patch.setattr(evaluation, name, _plain(getattr(evaluation, name)))
+            patch.setattr(stages, name, _plain(getattr(stages, name)))
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
-        patch.setattr(evaluation, "ProgressArtifact", _NoBar)
+        patch.setattr(stages, "ProgressArtifact", _NoBar)
         patch.setattr("tasks.converse.fan_out", _fan_out)
         patch.setattr("tasks.execute.fan_out", _fan_out)
         yield
@@ -122,13 +123,12 @@ def without_prefect() -> Iterator[None]:
 @contextmanager
 def only(*tables: str) -> Iterator[None]:
     """Check these tables alone: the others are as they were when they passed, and most of a night's time is theirs. No pages."""
-    right = check_quality.check_table
 
-    def check(table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
-        return right(table, data, replace(context, docs_dir=None)) if table in tables else []
+    def check(_: Night, table: str, data: Any, context: CheckContext) -> list[QualityCheck]:
+        return check_table(table, data, replace(context, docs_dir=None)) if table in tables else []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check_quality, "check_table", check)
+        patch.setattr(Night, "check_table", check)
         yield
 
 
@@ -142,19 +142,20 @@ class Told:
 
 
 @contextmanager
-def between(stages: dict[str, Between]) -> Iterator[None]:
+def between(changes: dict[str, Between]) -> Iterator[None]:
     """Do something after a stage has written and before what follows has read: `stage`, `converse`, `execute` or `score`."""
     with pytest.MonkeyPatch.context() as patch:
-        for stage, change in stages.items():
-            name = "_converse" if stage == "converse" else stage  # the task itself is left out where nothing is owed
-            right = getattr(evaluation, name)
+        for stage, change in changes.items():
+            where = stages.Stages if stage == "converse" else stages  # the task itself is left out where nothing is owed
+            right = getattr(where, stage)
 
             def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
                 made = right(*arguments)
-                change(next(a for a in arguments if isinstance(a, RunPlan)))
+                plans = (a._plan if isinstance(a, stages.Stages) else a for a in arguments)
+                change(next(a for a in plans if isinstance(a, RunPlan)))
                 return made
 
-            patch.setattr(evaluation, name, then)
+            patch.setattr(where, stage, then)
         yield
 
 

@@ -22,15 +22,19 @@ _END_S = 5.0
 
 
 class CheckService:
-    """The process as its starter sees it. For one thread at a time."""
+    """The process as its starter sees it. For one thread at a time.
 
-    def __init__(self) -> None:
+    Args:
+        secret_names: variables that it must not see, besides those that look like keys.
+    """
+
+    def __init__(self, secret_names: tuple[str, ...] = ()) -> None:
         path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             (sys.executable, "-P", "-m", "warehouse.checks.service"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**without_secrets(os.environ), "PYTHONPATH": path},
+            env={**without_secrets(os.environ, drop=secret_names), "PYTHONPATH": path},
         )
 
     def check_table(self, table: str, data: pa.Table, context: CheckContext) -> list[QualityCheck]:
