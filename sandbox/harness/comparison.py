@@ -61,7 +61,8 @@ def comparing(
     """
     operations = tuple(_OPERATIONS.values())
     equal, contains, urandom = COMPARISONS.index(Eq), COMPARISONS.index(In), os.urandom
-    is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
+    is_any, call_of, holds_own, has_own = (lenient[name] for name in ("is_any", "call_of", "holds", "is_used"))
+    shown, near = lenient["shown"], lenient["near"]
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
         here(False)
@@ -84,7 +85,7 @@ def comparing(
         except Exception:  # noqa: BLE001 - an array's answer is neither
             return said
         if claims and kind in (Eq, NotEq):
-            if not (before and tried_whole(left, right) and tried_whole(left, right)):
+            if not (before and tried(left, right) and tried(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
         elif claims and kind in _REVERSED:
             probe_order(kind, left, right)
@@ -94,13 +95,16 @@ def comparing(
 
     def tried_whole(left: Any, right: Any) -> bool:
         """As `tried`, of the two and of what they hold, side by side: most of it may be honest."""
+        if type(left) in _SCALARS or type(right) in _SCALARS:
+            return tried(left, right)
         return tried(left, right) and all(tried(one, other, False) for one, other in _side_by_side(left, right))
 
     def tried(left: Any, right: Any, is_whole: bool = True) -> bool:
         """Whether it holds for these, and for no others. Asked before the tests' own comparison too: an object that waits to
         be told the value that it then equals cannot know which one that is."""
-        if is_any(left) or is_any(right) or (_is_plain(left) and _is_plain(right)):
+        if is_any(left) or is_any(right) or (not is_whole and _is_plain(left) and _is_plain(right)):
             return True
+        see = shown if has_own() else _same
         trials: list[tuple[Any, Any, bool | None]] = [(left, right, True if is_whole else None)]
         trials += [(left, altered, False) for altered in alterations(right, left)]
         trials += [(altered, right, False) for altered in alterations(left, right)]
@@ -108,7 +112,7 @@ def comparing(
             trials.append((left, object(), False))
         elif not holds_own(right):
             trials.append((object(), right, False))
-        found = [expected in (holds(shown(one), shown(other)), None) for one, other, expected in sorted(trials, key=by_chance)]
+        found = [expected in (holds(see(one), see(other)), None) for one, other, expected in sorted(trials, key=by_chance)]
         return all(found)
 
     def by_chance(_: Any) -> bytes:
@@ -128,7 +132,7 @@ def comparing(
             for altered in _alterations(left):
                 holds(altered, shown(right), contains)
             return []
-        some = sorted(right, key=by_chance)[:_MEMBERS] if type(right) in _GROUPS else []
+        some = _some(right) if type(right) in _GROUPS else []
         return [one for one in some if not is_any(one) and any(holds(left, altered) for altered in alterations(one, left))]
 
     def holds(one: Any, other: Any, code: int = equal) -> bool:
@@ -223,11 +227,22 @@ def _side_by_side(left: Any, right: Any) -> list[tuple[Any, Any]]:
     unseen, n = _paired(left, right), 0
     while unseen and n < _MOST_LEAVES:
         n += 1
-        one, other = unseen.pop()
-        if one is not other and not (_is_plain(one) and _is_plain(other)):
-            found.setdefault((type(one), type(other)), []).append((one, other))
-            unseen += _paired(one, other)
-    return [pair for pairs in found.values() for pair in sorted(pairs, key=lambda _: os.urandom(8))[:_MEMBERS]]
+        one, other = pair = unseen.pop()
+        kinds = type(one), type(other)
+        is_leaf = kinds[0] in _SCALARS or kinds[1] in _SCALARS
+        if one is other or (is_leaf and kinds[0] in _SCALARS and kinds[1] in _SCALARS):
+            continue
+        found.setdefault(kinds, []).append(pair)
+        unseen += [] if is_leaf else _paired(one, other)
+    return [pair for pairs in found.values() for pair in _some(pairs)]
+
+
+def _some(values: Any) -> list[Any]:
+    """At most so many of them, chosen by chance."""
+    held = [*values]
+    if len(held) <= _MEMBERS:
+        return held
+    return [held[int.from_bytes(os.urandom(4), "big") % len(held)] for _ in range(_MEMBERS)]
 
 
 def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
@@ -243,6 +258,10 @@ def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
     except (AttributeError, TypeError):
         return []
     return _paired(*held) if kinds[0] is kinds[1] and all(type(one) is dict for one in held) else []
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _forged(left: Any, right: Any) -> str:

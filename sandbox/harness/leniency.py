@@ -53,13 +53,16 @@ def leniency(tests: str, anything: Any, near: Any) -> dict[str, Callable[..., An
     def is_any(value: Any) -> bool:
         return stand_in is not None and value is stand_in
 
+    def is_used() -> bool:
+        return stand_in is not None or bool(made)
+
     def call_of(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         found = get(made, id(value))
         return None if found is None else found[1:]
 
     def holds(value: Any) -> bool:
         """Whether it is, or holds at some depth of built-in groups, one of the tests' own."""
-        if stand_in is None and not made:
+        if not is_used():
             return False
         inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
         return is_any(value) or get(made, id(value)) is not None or any(holds(one) for one in inner)
@@ -74,4 +77,4 @@ def leniency(tests: str, anything: Any, near: Any) -> dict[str, Callable[..., An
         again = call_of(value)
         return anything if again is None else near(*again[0], **again[1])
 
-    return {"own": own, "is_any": is_any, "call_of": call_of, "holds": holds, "shown": shown, "near": near}
+    return {"own": own, "is_any": is_any, "call_of": call_of, "holds": holds, "is_used": is_used, "shown": shown, "near": near}

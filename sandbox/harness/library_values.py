@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from _operator import is_
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -44,9 +45,34 @@ def is_librarys(value: Any, is_trusted: Callable[[FunctionType], bool]) -> bool:
     return all(is_librarys(part, is_trusted) for part in parts)
 
 
-def names_only_librarys(frame: FrameType, last: FrameType | None, is_trusted: Callable[[FunctionType], bool]) -> bool:
-    """Whether all that the code of a frame names, and of those that called it up to the last, is a library's: it could be handed
-    what they look at."""
+def names_of_library(is_trusted: Callable[[FunctionType], bool]) -> Callable[[FrameType], bool]:
+    """A function that says whether all that a frame's code names is a library's: it could be handed what that looks at.
+
+    It is asked often: what was found good once is only compared with what it was.
+    """
+    good: dict[int, tuple[Any, list[Any]]] = {}
+    are_same, listed, name_of = map, all, id
+
+    def names_it(frame: FrameType) -> bool:
+        code, held = frame.f_code, frame.f_globals
+        named = [(name, held.get(name)) for name in code.co_names if name in held]
+        for _, value in named[:]:
+            if type(value) is _module_kind:
+                parts = ((part, value.__dict__.get(part)) for part in code.co_names)
+                named += [(name, part) for name, part in parts if part is not None and _is_called(part)]
+        seen: list[Any] = []
+        for _, value in named:
+            seen.append(value)
+            if issubclass(type(value), type):
+                for kind in _mro(value)[:-1]:
+                    seen += _class_dict(kind).values()
+        before = good.get(name_of(code))
+        if before is not None and len(before[1]) == len(seen) and listed(are_same(is_, before[1], seen)):
+            return True
+        if not all(is_good(name, value) for name, value in named):
+            return False
+        good[name_of(code)] = (code, seen)
+        return True
 
     def is_good(name: str, value: Any) -> bool:
         if type(value) in _PLAIN or is_librarys(value, is_trusted):
@@ -54,16 +80,7 @@ def names_only_librarys(frame: FrameType, last: FrameType | None, is_trusted: Ca
         # a class of named tuples is made of text; none of Python's own keeps a frame
         return name.lstrip("_")[:1].isupper() and issubclass(type(value), type) and tuple in _mro(value)
 
-    at: FrameType | None = frame
-    while at is not None:
-        names, held = at.f_code.co_names, at.f_globals
-        for name in names:
-            value = held.get(name)
-            parts = [value.__dict__.get(part) for part in names] if type(value) is _module_kind else []
-            if not is_good(name, value) or not all(is_good(name, part) for part in parts if _is_called(part)):
-                return False
-        at = None if at is last else at.f_back
-    return True
+    return names_it
 
 
 def _is_called(value: Any) -> bool:

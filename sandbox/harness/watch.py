@@ -16,7 +16,7 @@ import os
 import sys
 
 from forks import fork_watch
-from library_values import names_only_librarys
+from library_values import names_of_library
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -74,7 +74,7 @@ def start_watch(
     harness = os.path.dirname(os.path.abspath(__file__))
     known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
     frame_of, thread, value_of = sys._getframe, _thread.get_ident, getattr
-    function_kind, code_kind = type(start_watch), type(start_watch.__code__)
+    function_kind, code_kind, module_kind = type(start_watch), type(start_watch.__code__), type(sys)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
@@ -122,12 +122,20 @@ def start_watch(
         inside = name.startswith(f"{library}/") and "site-packages/" not in name and "dist-packages/" not in name
         return name[len(library) + 1 :] if inside else None
 
-    def asked_by(frame: FrameType | None) -> tuple[FrameType | None, str]:
-        """What had Python's own library do this, or a module that is being loaded, and the name of what it called."""
-        called = ""
+    def asked_by(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
+        """What had Python's own library do this, or a module that is being loaded, and what it called."""
+        called = frame
         while frame is not None and own_name(frame) is not None and not is_candidate(frame) and not is_loading(frame):
-            called, frame = frame.f_code.co_name, frame.f_back
+            called, frame = frame, frame.f_back
         return frame, called
+
+    def is_named(called: FrameType | None, by: FrameType) -> bool:
+        """Whether a library calls that by its name: else it may be the candidate's choice."""
+        name, code = "" if called is None else called.f_code.co_name, by.f_code
+        modules = [value for value in map(by.f_globals.get, code.co_names) if type(value) is module_kind]
+        has_module = any(name in module.__dict__ for module in modules) or (own_name(called) or "")[:-3] in code.co_varnames
+        of_module = name in code.co_names and (name in by.f_globals or has_module)
+        return of_module or name in code.co_varnames[: code.co_argcount]
 
     def is_loading(frame: FrameType | None) -> bool:
         return frame is not None and frame.f_code.co_name == "<module>" and not is_candidate(frame)
@@ -142,6 +150,8 @@ def start_watch(
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if frame is None or is_candidate(frame):
             return "looks into frames"
+        if arguments[1:] == ("f_code",) and own_name(frame) is not None and is_whole(frame):  # tells less than to get the frame
+            return None
         return "looks into frames" if is_behind(frame) and hands_on(event, arguments, frame) else None
 
     def hands_on(event: str, arguments: tuple[Any, ...], frame: FrameType) -> bool:
@@ -152,19 +162,18 @@ def start_watch(
         by, called = asked_by(frame)
         if is_loading(by):
             return False
-        up_to = frame
-        while up_to is not by and up_to.f_back is not None and not is_candidate(up_to.f_back):
-            up_to = up_to.f_back
-        if not names_only_librarys(frame, up_to, is_trusted):
-            return True
+        at: FrameType | None = frame
+        while at is not None and not is_candidate(at):
+            if not is_whole(at):
+                return True
+            at = None if at is by else at.f_back
         if by is frame:  # a library of others, by itself
             if is_call or arguments[1] == "f_code":
                 return arguments[0].f_code.co_filename.startswith((*tests, f"{harness}/"))
             return is_candidate(frame.f_back)
         if by is None or is_candidate(by) or by.f_code.co_filename.startswith("<frozen"):
             return frame.f_code.co_name in _GIVERS.get(own_name(frame) or "", ()) and is_behind(frame, _READERS)
-        code = by.f_code
-        return called not in (*code.co_names, *code.co_varnames) or (code.co_name[0] == "_" and is_candidate(by.f_back))
+        return not is_named(called, by) or (by.f_code.co_name[0] == "_" and is_candidate(by.f_back))
 
     def is_trusted(function: FunctionType) -> bool:
         return is_known(function.__code__) and function.__globals__ is not names
@@ -223,6 +232,7 @@ def start_watch(
         "parley.fresh_module": renews,
         "ctypes.dlsym": finds_symbol,
     }
+    is_whole = names_of_library(is_trusted)
     here = fork_watch(accuse, unwatched, is_candidate, tests, between)
     sys.addaudithook(hear)
     return here
