@@ -78,7 +78,7 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
     scratch.mkdir(parents=True, exist_ok=True)
     with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack, _ending_at_once() as nanny:
         try:
-            with hidden_secrets(secret_names):
+            with hidden_secrets(secret_names), _silent_tracker():
                 cluster = LocalCluster(
                     n_workers=n_workers,
                     threads_per_worker=threads_per_worker,
@@ -123,6 +123,20 @@ def _named_cluster(address: str) -> "Iterator[Client]":
         client.register_plugin(_no_profiler())
         client.register_plugin(_any_worker_will_do())
         yield client
+
+
+@contextmanager
+def _silent_tracker() -> Iterator[None]:
+    """Workers' queues hold semaphores, which a process of multiprocessing's removes after a driver that ended at once.
+
+    It is started here, with this interpreter's options. Without this one it would warn of each such end.
+    """
+    option = "ignore:resource_tracker"
+    sys.warnoptions.append(option)
+    try:
+        yield
+    finally:
+        sys.warnoptions.remove(option)
 
 
 @contextmanager
