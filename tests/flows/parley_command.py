@@ -50,12 +50,14 @@ def parley(home: Path, *arguments: object, environ: Mapping[str, str] | None = N
     Its workers and sandboxes are processes as always. Tests of its start, its imports, signals and time use `parley_process`.
     """
     from flows.cli.app import main
+    from sandbox.backends.zygote.pool import close_idle
     from warehouse.checks import warm
 
     warm()  # once for all commands of this process, each of which would start a process for it
     with _in_place_of_a_process(arguments, environment(home, environ), cwd or home.parent), _printing_into_files() as files:
         with pytest.raises(SystemExit) as ending:
             main()
+        close_idle()  # as the end of a process would
         out, err = map(_printed, files)
     return _checked(Done(int(ending.value.code or 0), out, err))
 

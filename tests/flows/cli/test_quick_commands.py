@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.parley_command import Done, parley
+from tests.flows.parley_command import Done, parley_process
 from tests.warehouse.small_lake import SmallLake
 from warehouse.publish import publish
 
@@ -45,16 +45,16 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=lambda value: " ".join(value[:2]),
 )
 def test_a_quick_command_imports_nothing_heavy(published: Path, arguments: tuple[str, ...], unneeded: tuple[str, ...]) -> None:
-    done = parley(published, *arguments, environ=PROFILED)
+    done = parley_process(published, *arguments, environ=PROFILED)
     assert imported(done) & set(unneeded) == set()
 
 
 def test_a_transcript_is_shown_without_anything_heavy(published: Path) -> None:
-    episode = parley(published, "list", "episodes", "--first").out.strip()
-    done = parley(published, "show", episode, environ=PROFILED)
+    episode = parley_process(published, "list", "episodes", "--first").out.strip()
+    done = parley_process(published, "show", episode, environ=PROFILED)
     assert imported(done) & {*ORCHESTRATION, *NUMBERS, "duckdb"} == set()
 
 
 def test_what_is_imported_is_seen(published: Path) -> None:
-    found = imported(parley(published, "sql", "SELECT 1", environ=PROFILED))
+    found = imported(parley_process(published, "sql", "SELECT 1", environ=PROFILED))
     assert {"duckdb", "rich", "pydantic", "flows"} <= found
