@@ -38,7 +38,8 @@ try:
             while sum(map(len, client.processing().values())) < 4:
                 time.sleep(0.05)
             print(json.dumps(server.pid), flush=True)
-            client.gather(tasks)
+            while not all(task.done() for task in tasks):
+                time.sleep(0.05)
 except KeyboardInterrupt:
     sys.exit(130)
 """
