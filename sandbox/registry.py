@@ -7,8 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import UnknownName
-from schemas.plugins import plugins
+from schemas.plugins import found, known
 
 if TYPE_CHECKING:
     from sandbox.interface import Sandbox
@@ -24,7 +23,7 @@ GROUP = "parley.sandboxes"
 
 def names() -> tuple[str, ...]:
     """All known sandboxes, sorted; nothing is imported for it."""
-    return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
+    return known(GROUP, BUILT_IN)
 
 
 def default_name() -> str:
@@ -61,9 +60,9 @@ def load_with(name: str, modules: tuple[str, ...]) -> "Sandbox":
 
 
 def _backend(name: str) -> "Callable[..., Sandbox]":
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        return getattr(import_module(module), attribute)
-    if name in (found := plugins(GROUP)):
-        return found[name].load()
-    raise UnknownName("sandbox", name, names())
+    return found("sandbox", GROUP, BUILT_IN, name, _built_in)
+
+
+def _built_in(name: str) -> "Callable[..., Sandbox]":
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,7 +1,7 @@
-"""What a child of the zygote does before a candidate runs in it: namespaces, fresh mounts, limits, no privileges, call filter.
+"""Isolates a child of the zygote for its candidate: namespaces, fresh mounts, limits, no privileges, call filter.
 
-The calls are looked up once, in the zygote, and inherited. Each step raises OSError: then no candidate runs. No class is defined
-here: a candidate finds every class of its process, and what hangs on it.
+The zygote looks the calls up once; children inherit them. Each step raises OSError: then no candidate runs. No class is defined
+here: a candidate finds every class of its process, and all that hangs on it.
 """
 
 from __future__ import annotations
@@ -36,26 +36,15 @@ _FIRST_TO_DIE = "1000"
 _SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1
 _TRAFFIC = ("dev", "snmp", "snmp6", "netstat")
 """Files of /proc/net that count what a network namespace has sent and received."""
-_LIMITS = {
-    "as": resource.RLIMIT_AS,
-    "cpu": resource.RLIMIT_CPU,
-    "fsize": resource.RLIMIT_FSIZE,
-    "nofile": resource.RLIMIT_NOFILE,
-    "core": resource.RLIMIT_CORE,
-    "nproc": resource.RLIMIT_NPROC,
-}
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_no_capabilities = (
-    (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0),
-    (ctypes.c_uint32 * 6)(),
-)
+_no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
 
 
 def filter_program(bpf: bytes) -> tuple[Any, Any]:
-    """The exported system-call filter as the kernel takes it (struct sock_fprog), and what that points to."""
+    """Give the exported system-call filter as the kernel takes it (struct sock_fprog), and the instructions it points to."""
     instructions = ctypes.create_string_buffer(bpf, len(bpf))
     head = struct.pack("@HP", len(bpf) // 8, ctypes.addressof(instructions))
     return ctypes.create_string_buffer(head, len(head)), instructions
@@ -72,10 +61,10 @@ def enter(namespace: int, kind: int) -> None:
 
 
 def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> None:
-    """A fresh, sized tmpfs at each place, that everybody may write to.
+    """Mount a fresh, sized tmpfs at each place. Everybody may write to it.
 
     Args:
-        shown: entries of such places that stay visible, read-only, with what is mounted below them.
+        shown: entries of such places that stay visible, read-only, with all mounts below them.
     """
     kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in shown if path.startswith(tuple(places))]
     for place in places:
@@ -90,7 +79,7 @@ def mount_scratch(places: Sequence[str], size: int, shown: Sequence[str]) -> Non
 
 
 def hidden_by_scratch(folders: Sequence[str]) -> tuple[str, ...]:
-    """The entries of scratch places that these folders are or lie in, as `mount_scratch` takes them."""
+    """List the entries of scratch places that these folders are or lie in, as `mount_scratch` takes them."""
     found: dict[str, None] = {}
     for place in (*SCRATCH, WORKING_DIRECTORY):
         for folder in folders:
@@ -102,7 +91,7 @@ def hidden_by_scratch(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def mount_proc() -> None:
-    """A fresh /proc, of this process's pid namespace."""
+    """Mount a fresh /proc, of this process's pid namespace."""
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
 
 
@@ -112,7 +101,7 @@ def unmount(place: str) -> None:
 
 
 def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) -> None:
-    """Mounts and IPC of one's own; to be called in the first process of a new pid namespace.
+    """Move to mounts and IPC of our own. Called in the first process of a new pid namespace.
 
     Args:
         shown: see `mount_scratch`.
@@ -127,7 +116,7 @@ def fresh_places(tmp_bytes: int, keeps_directory: bool, shown: Sequence[str]) ->
 
 
 def fresh_network() -> tuple[bytes, ...]:
-    """Move to a network namespace of our own, with `lo` only. What it counted so far."""
+    """Move to a network namespace of our own, with `lo` only. Returns its counters."""
     unshare(NEW_NETWORK)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))
@@ -135,12 +124,12 @@ def fresh_network() -> tuple[bytes, ...]:
 
 
 def traffic() -> tuple[bytes, ...]:
-    """What our network namespace has counted: it tells whoever comes next what was done there."""
+    """Read the counters of our network namespace: they would tell the next run about this one."""
     return tuple(_read(f"/proc/self/net/{name}") for name in _TRAFFIC)
 
 
 def own_namespaces() -> tuple[int, int, int, int]:
-    """Descriptors of the IPC, mount, network and pid namespace, by which a process with privileges can join them."""
+    """Open the IPC, mount, network and pid namespace: a process with privileges can join them by these descriptors."""
     kinds = ("ipc", "mnt", "net", "pid")
     ipc, mounts, network, pids = (os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds)
     return ipc, mounts, network, pids
@@ -157,7 +146,7 @@ def die_with_parent() -> None:
 
 
 def drop_capabilities_for_good() -> None:
-    """Nothing that is executed from now on gets a capability; what this process has it keeps."""
+    """Give no program that is executed from now on a capability. This process keeps its own."""
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             if ctypes.get_errno() == errno.EINVAL:  # beyond the kernel's last
@@ -183,7 +172,7 @@ def become(uid: int, as_root: bool) -> None:
 
 
 def load_filter(program: tuple[Any, Any]) -> None:
-    """From now on the calls of `sandbox.host.seccomp` are denied, for good and for all children."""
+    """Deny the calls of `sandbox.host.seccomp` from now on, for good and for all children."""
     _checked(_libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(program[0]), 0, 0), "prctl(PR_SET_SECCOMP)")
 
 
@@ -199,13 +188,13 @@ def use_huge_pages() -> None:
 
 
 def set_limits(limits: Mapping[str, tuple[int, int]]) -> None:
-    """Soft and hard limits by the names that `prlimit` uses."""
+    """Set soft and hard limits, by the names that `prlimit` uses."""
     for name, bounds in limits.items():
-        resource.setrlimit(_LIMITS[name], bounds)
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), bounds)
 
 
 def show_memory_to_own_user() -> None:
-    """As after an `exec`: /proc/self belongs to the user that we have become."""
+    """Have /proc/self belong to the user that we have become, as after an `exec`."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
 
 
@@ -246,15 +235,12 @@ def _mount(source: str | None, place: str, kind: str | None, flags: int, options
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+    with open(path, "wb", buffering=0) as file:
+        file.write(text.encode())
 
 
 def _read(path: str) -> bytes:
-    """A file's bytes; none where the kernel has no such file."""
+    """Read a file's bytes; none where the kernel has no such file."""
     try:
         with open(path, "rb") as file:
             return file.read()

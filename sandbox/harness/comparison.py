@@ -1,8 +1,8 @@
-"""Tests compare; this notices objects that let any comparison hold.
+"""Notices objects for which any comparison holds.
 
-Comparisons and differences in the tests' own text, and the pairs given to unittest's assertions, go through functions of this
-file. Where an operand is not of a plain built-in type, the same comparison is tried with other values, in an order nobody can
-foresee: an object that equals 4711 and also 4712 is forged, and so is one that changes its mind.
+The tests' own comparisons and differences, and the pairs that they give to unittest's assertions, go through functions of this
+file. An operand of no plain built-in type is compared with other values, too, in an order nobody can foresee. An object that
+equals 4711 and also 4712 is forged, and so is one that changes its mind.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ COMPARISONS = tuple(_OPERATIONS)
 """Their places are the codes that the instrumented tests name them by."""
 ALMOST = len(COMPARISONS)
 """The code of two values whose difference is looked at."""
-CHAIN, DIFFERENCE, PAIR, HERE, ASSERTING, OWN = (
-    f"parley {name} {os.urandom(8).hex()}" for name in ("chain", "difference", "pair", "here", "asserting", "own")
-)
+CHAIN, DIFFERENCE, PAIR, HERE, ENTERED, OWN = (f"parley {n} {os.urandom(8).hex()}" for n in range(6))
 
 class_name = type.__dict__["__name__"].__get__
 
 
 def comparing(
-    accuse: Callable[[str], None], here: Callable[[bool], None], lenient: dict[str, Callable[..., Any]]
+    accuse: Callable[[str], None],
+    here: Callable[[], None],
+    entered: Callable[[bool], None],
+    lenient: dict[str, Callable[..., Any]],
 ) -> dict[str, Callable[..., Any]]:
-    """The functions that tests compare with, by the constants that stand for them in the instrumented tree.
+    """Make the functions that tests compare with, by the constants that stand for them in the instrumented tree.
 
     Args:
         accuse: told of a forged comparison; does not return to the candidate.
-        here: accuses where this is not the process that the tests were given to, or what asserts was replaced; told whether
-            an assertion is under way.
-        lenient: see `leniency.py`.
+        here: accuses in a process that the tests were not given to, and of a replaced assertion.
+        entered: see `fork_watch`.
+        lenient: see `leniency` in `instrumentation.py`.
     """
     operations = tuple(_OPERATIONS.values())
     equal, contains, urandom = COMPARISONS.index(Eq), COMPARISONS.index(In), os.urandom
-    is_any, call_of, holds_own, has_own = (lenient[name] for name in ("is_any", "call_of", "holds", "is_used"))
-    shown, near = lenient["shown"], lenient["near"]
+    is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
-        here(False)
+        here()
         said: Any = None
         for i, code in enumerate(codes):
             said = compared(code, operands[i], operands[i + 1])
@@ -85,7 +85,7 @@ def comparing(
         except Exception:  # noqa: BLE001 - an array's answer is neither
             return said
         if claims and kind in (Eq, NotEq):
-            if not (before and tried(left, right) and tried(left, right)):
+            if not (before and tried(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
         elif claims and kind in _REVERSED:
             probe_order(kind, left, right)
@@ -94,17 +94,16 @@ def comparing(
         return said
 
     def tried_whole(left: Any, right: Any) -> bool:
-        """As `tried`, of the two and of what they hold, side by side: most of it may be honest."""
+        """Try the two, and their members side by side. Attacks: ANY at one place of a list, ANY deep in a tuple."""
         if type(left) in _SCALARS or type(right) in _SCALARS:
             return tried(left, right)
         return tried(left, right) and all(tried(one, other, False) for one, other in _side_by_side(left, right))
 
     def tried(left: Any, right: Any, is_whole: bool = True) -> bool:
-        """Whether it holds for these, and for no others. Asked before the tests' own comparison too: an object that waits to
-        be told the value that it then equals cannot know which one that is."""
+        """Tell whether equality holds for these, and for no others. Attack: an object of the library that equals everything.
+        Asked before the tests' own comparison, too. Attack: equal to what it has not seen, but only once."""
         if is_any(left) or is_any(right) or (not is_whole and _is_plain(left) and _is_plain(right)):
             return True
-        see = shown if has_own() else _same
         trials: list[tuple[Any, Any, bool | None]] = [(left, right, True if is_whole else None)]
         trials += [(left, altered, False) for altered in alterations(right, left)]
         trials += [(altered, right, False) for altered in alterations(left, right)]
@@ -112,14 +111,14 @@ def comparing(
             trials.append((left, object(), False))
         elif not holds_own(right):
             trials.append((object(), right, False))
-        found = [expected in (holds(see(one), see(other)), None) for one, other, expected in sorted(trials, key=by_chance)]
+        found = [
+            expected in (holds(shown(one), shown(other)), None)
+            for one, other, expected in sorted(trials, key=lambda _: urandom(8))
+        ]
         return all(found)
 
-    def by_chance(_: Any) -> bytes:
-        return urandom(8)
-
     def alterations(value: Any, beside: Any) -> list[Any]:
-        """Other values than this one; none where the tests' own on the other side may equal them, too."""
+        """Give other values than this one; none where the tests' own on the other side may equal them. Attack: its own approx."""
         call = call_of(value)
         if call is None:
             return [] if holds_own(beside) else _alterations(value)
@@ -127,7 +126,7 @@ def comparing(
         return [] if _is_plain(beside) else [near(far, *rest, **named) for far in _alterations(expected, _far_numbers)]
 
     def asked(left: Any, right: Any) -> list[Any]:
-        """Members of a group that the left side also equals when they are altered; a container is asked for other things."""
+        """List members of a group that the left side equals altered, too. Attack: a group asked for a value."""
         if _is_plain(left):
             for altered in _alterations(left):
                 holds(altered, shown(right), contains)
@@ -141,7 +140,7 @@ def comparing(
         except Exception:  # noqa: BLE001 - an equality that presumes its own kind
             return False
 
-    def probe_order(kind: type, left: Any, right: Any) -> None:
+    def probe_order(kind: type, left: Any, right: Any) -> None:  # attack: a number that lies in order
         try:
             also = operations[COMPARISONS.index(_REVERSED[kind])](left, right)
         except Exception:  # noqa: BLE001 - what cannot be compared that way claims nothing
@@ -149,7 +148,7 @@ def comparing(
         if also is True:
             accuse(f"objects of class {_forged(left, right)} are less and greater at once")
 
-    def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:
+    def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:  # attack: a number that lies in a set
         if type(right) in _GROUPS:
             for one in right:
                 if holds(shown(left), shown(one)):
@@ -159,8 +158,8 @@ def comparing(
         elif not _is_plain(right) and holds(object(), right, contains):
             accuse(f"objects of class {_forged(right, left)} claim to hold everything")
 
-    def difference(left: Any, right: Any) -> Any:
-        here(False)
+    def difference(left: Any, right: Any) -> Any:  # attack: a number that lies in arithmetic
+        here()
         if type(left) in _SCALARS and type(right) in _SCALARS:
             return left - right
         others = [(left, altered) for altered in _alterations(right) if type(right) in (int, float)]
@@ -179,11 +178,13 @@ def comparing(
         return found if type(found) in (int, float) else None
 
     def pair(code: int, left: Any, right: Any) -> tuple[Any, Any]:
-        here(True)
+        here()
         if not (_is_plain(left) and _is_plain(right)):
             try:
                 said = compared(equal if code == ALMOST else code, left, right)
-                if code == equal and said is False and operations[COMPARISONS.index(NotEq)](left, right) is False:
+                if (
+                    code == equal and said is False and operations[COMPARISONS.index(NotEq)](left, right) is False
+                ):  # never unequal
                     accuse(f"objects of class {_forged(left, right)} are neither equal nor unequal")
                 if code == ALMOST:
                     difference(left, right)
@@ -192,18 +193,15 @@ def comparing(
         return shown(left), shown(right)
 
     def is_here(value: Any) -> Any:
-        here(False)
+        here()
         return value
 
-    def is_asserting(value: Any) -> Any:
-        here(True)
-        return value
-
-    return {CHAIN: chain, DIFFERENCE: difference, PAIR: pair, HERE: is_here, ASSERTING: is_asserting, OWN: lenient["own"]}
+    more = {HERE: is_here, ENTERED: entered, OWN: lenient["own"]}
+    return {CHAIN: chain, DIFFERENCE: difference, PAIR: pair, **more}
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is of a built-in type throughout, whose comparisons nobody can change."""
+    """Tell whether a value is of built-in types throughout: nobody can change their comparisons."""
     if type(value) in _SCALARS:
         return True
     unseen, n = [value], 0
@@ -222,7 +220,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _side_by_side(left: Any, right: Any) -> list[tuple[Any, Any]]:
-    """What the two hold at equal places, at any depth, where it is not plain; of each pair of kinds some, chosen by chance."""
+    """Pair the members of the two at equal places, at any depth, but for plain ones. Chance picks some of each pair of kinds."""
     found: dict[tuple[type, type], list[tuple[Any, Any]]] = {}
     unseen, n = _paired(left, right), 0
     while unseen and n < _MOST_LEAVES:
@@ -238,7 +236,7 @@ def _side_by_side(left: Any, right: Any) -> list[tuple[Any, Any]]:
 
 
 def _some(values: Any) -> list[Any]:
-    """At most so many of them, chosen by chance."""
+    """Pick a limited number of them by chance."""
     held = [*values]
     if len(held) <= _MEMBERS:
         return held
@@ -246,7 +244,7 @@ def _some(values: Any) -> list[Any]:
 
 
 def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
-    """What two values of one kind hold, as far as it is that which their equality goes by."""
+    """Pair the members that decide whether two values of one kind are equal."""
     kinds = type(left), type(right)
     if all(issubclass(kind, dict) for kind in kinds):
         return [(one, dict.get(right, key)) for key, one in dict.items(left) if dict.__contains__(right, key)]
@@ -260,10 +258,6 @@ def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
     return _paired(*held) if kinds[0] is kinds[1] and all(type(one) is dict for one in held) else []
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _forged(left: Any, right: Any) -> str:
     return class_name(type(right if _is_plain(left) else left))
 
@@ -273,12 +267,12 @@ def _other_numbers(value: Any) -> tuple[Any, ...]:
 
 
 def _far_numbers(value: Any) -> tuple[Any, ...]:
-    """Numbers that no tolerance reaches."""
+    """Give numbers that no tolerance reaches."""
     return -1000 * value - 10**9, -3000 * value + 7 * 10**9
 
 
 def _alterations(value: Any, numbers: Callable[[Any], tuple[Any, ...]] = _other_numbers) -> list[Any]:
-    """Some other values of the same built-in type; none for other types."""
+    """Give other values of the same built-in type; none for other types."""
     kind = type(value)
     if kind is bool:
         return [not value]

@@ -1,36 +1,12 @@
-"""The tests' text, changed so that what it compares and hands on is looked at (see `comparison.py`)."""
+"""Changes the tests' text: comparisons and calls go through functions that look at their values (see `comparison.py`)."""
 
 from __future__ import annotations
 
+import _ast
 import builtins
-from _ast import (
-    AST,
-    Assign,
-    Attribute,
-    BinOp,
-    Call,
-    Compare,
-    Constant,
-    Eq,
-    Gt,
-    GtE,
-    IfExp,
-    Import,
-    ImportFrom,
-    In,
-    Is,
-    IsNot,
-    Load,
-    Lt,
-    LtE,
-    Name,
-    Starred,
-    Store,
-    Sub,
-    keyword,
-)
+import sys
 
-from comparison import ALMOST, ASSERTING, CHAIN, COMPARISONS, DIFFERENCE, HERE, OWN, PAIR
+from comparison import ALMOST, CHAIN, COMPARISONS, DIFFERENCE, ENTERED, HERE, OWN, PAIR
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -40,37 +16,42 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
+ast: Any = type(sys.implementation)(**vars(_ast))
+"""The kinds of nodes: a copy, since the candidate can change the common ones."""
 _ASSERTIONS = {
     **dict.fromkeys(
         (
             *("assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual", "assertSetEqual"),
             *("assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_array_equal"),
         ),
-        COMPARISONS.index(Eq),
+        COMPARISONS.index(ast.Eq),
     ),
     **dict.fromkeys(("assertAlmostEqual", "assertAlmostEquals"), ALMOST),
-    "assertIn": COMPARISONS.index(In),
-    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Less", Lt), ("LessEqual", LtE))},
-    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Greater", Gt), ("GreaterEqual", GtE))},
+    "assertIn": COMPARISONS.index(ast.In),
+    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Less", ast.Lt), ("LessEqual", ast.LtE))},
+    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Greater", ast.Gt), ("GreaterEqual", ast.GtE))},
 }
 _LENIENT = ("ANY", "approx")
-"""Where to look for what equals many things: what is found there counts by its identity alone (see `leniency.py`)."""
+"""Names of objects that equal many things. What an import gives counts by its identity alone (see `leniency`)."""
+_BUILDERS = (dict, list, tuple, set, frozenset, zip, enumerate, reversed, iter, all, any, len, str, repr)
+"""Built-ins that hand none of their arguments to the candidate."""
+_function_kind = type(lambda: None)
 
 
 def own_finder() -> Callable[[Any], Any]:
-    """A function that has a statement ask for the tests' own, where it uses names that it or an earlier one imports."""
+    """Make a function that changes a statement: names of an import ask for the tests' own. Attack: ANY handed over."""
     imported: dict[str, bool] = {}
-    """Name -> whether it stands for such a thing itself, and not for what holds it."""
+    """Name -> whether it stands for the object itself, and not for its module."""
 
     def find(statement: Any) -> Any:
         constants: list[Any] = []
         for node in nodes_of(statement):
-            for item in node.names if type(node) in (Import, ImportFrom) else ():
+            for item in node.names if type(node) in (ast.Import, ast.ImportFrom) else ():
                 names = _LENIENT if item.name == "*" else (item.asname or item.name.partition(".")[0],)
-                imported.update(dict.fromkeys(names, type(node) is ImportFrom and item.name in (*_LENIENT, "*")))
-            if type(node) is Assign and type(node.value) is Constant:
+                imported.update(dict.fromkeys(names, type(node) is ast.ImportFrom and item.name in (*_LENIENT, "*")))
+            if type(node) is ast.Assign and type(node.value) is ast.Constant:
                 constants += node.targets  # where an import fails, say
-            if type(node) is Name and type(node.ctx) is Store and not any(node is target for target in constants):
+            if type(node) is ast.Name and type(node.ctx) is ast.Store and not any(node is target for target in constants):
                 imported.pop(node.id, None)
         return asking(statement, ()) if imported else statement
 
@@ -78,94 +59,98 @@ def own_finder() -> Callable[[Any], Any]:
         """Args:
         callees: what the tree's value is handed to.
         """
-        if type(tree) in (Name, Attribute) and type(tree.ctx) is Load and is_meant(tree):
-            return _call(OWN, tree, [tree, _at(tree, Constant(is_called)), *callees])
-        compares = type(tree) is Compare and not all(type(op) in (Is, IsNot) for op in tree.ops)
-        compares = compares or (type(tree) is Call and _asserts_of_two(tree))  # it hands on nothing of what it compares
+        if type(tree) in (ast.Name, ast.Attribute) and type(tree.ctx) is ast.Load and is_meant(tree):
+            return _call(OWN, tree, [tree, _at(tree, ast.Constant(is_called)), *callees])
+        compares = type(tree) is ast.Compare and not all(type(op) in (ast.Is, ast.IsNot) for op in tree.ops)
+        compares = compares or (type(tree) is ast.Call and _asserts_of_two(tree))  # it hands on nothing of what it compares
         handed = () if compares else callees
-        if type(tree) is Call and not compares:
-            handed = (*callees, tree.func if root_of(tree.func) is not None else _at(tree, Constant(None)))
+        if type(tree) is ast.Call and not compares:
+            handed = (*callees, tree.func if root_of(tree.func) is not None else _at(tree, ast.Constant(None)))
         for name in tree._fields:
-            child, is_func = getattr(tree, name, None), type(tree) is Call and name == "func"
-            if isinstance(child, AST):
+            child, is_func = getattr(tree, name, None), type(tree) is ast.Call and name == "func"
+            if isinstance(child, ast.AST):
                 setattr(tree, name, asking(child, callees if is_func else handed, is_func))
             elif isinstance(child, list):
-                child[:] = [asking(item, handed) if isinstance(item, AST) else item for item in child]
+                child[:] = [asking(item, handed) if isinstance(item, ast.AST) else item for item in child]
         return tree
 
     def is_meant(node: Any) -> bool:
-        return imported.get(node.id, False) if type(node) is Name else node.attr in _LENIENT and root_of(node) in imported
+        return imported.get(node.id, False) if type(node) is ast.Name else node.attr in _LENIENT and root_of(node) in imported
 
     return find
 
 
 def root_of(node: Any) -> str | None:
-    """The name that a dotted one begins with."""
-    while type(node) is Attribute:
+    """Give the name that a dotted one begins with."""
+    while type(node) is ast.Attribute:
         node = node.value
-    return node.id if type(node) is Name else None
+    return node.id if type(node) is ast.Name else None
 
 
-def nodes_of(tree: AST) -> list[Any]:
-    """A tree's nodes, itself first."""
+def nodes_of(tree: Any) -> list[Any]:
+    """List a tree's nodes, itself first."""
     found: list[Any] = [tree]
     for node in found:
         for field in node._fields:
             child = getattr(node, field, None)
-            found.extend(item for item in (child if isinstance(child, list) else (child,)) if isinstance(item, AST))
+            found.extend(item for item in (child if isinstance(child, list) else (child,)) if isinstance(item, ast.AST))
     return found
 
 
 def instrumented(tree: Any) -> Any:
-    """The tree of a statement whose comparisons, differences and assertions on pairs go through the functions above."""
+    """Have a statement's comparisons, differences and assertions on pairs go through the functions above."""
     for name in tree._fields:
         child = getattr(tree, name, None)
-        if isinstance(child, AST):
+        if isinstance(child, ast.AST):
             setattr(tree, name, instrumented(child))
         elif isinstance(child, list):
-            child[:] = [instrumented(item) if isinstance(item, AST) else item for item in child]
+            child[:] = [instrumented(item) if isinstance(item, ast.AST) else item for item in child]
     kind = type(tree)
-    if kind is Compare and any(type(op) not in (Is, IsNot) for op in tree.ops):
-        return _call(CHAIN, tree, [_codes(tree, [type(op) for op in tree.ops]), tree.left, *tree.comparators])
-    if kind is BinOp and type(tree.op) is Sub:
+    if kind is ast.Compare and any(type(op) not in (ast.Is, ast.IsNot) for op in tree.ops):
+        codes = _at(tree, ast.Constant(tuple(COMPARISONS.index(type(op)) for op in tree.ops)))
+        return _call(CHAIN, tree, [codes, tree.left, *tree.comparators])
+    if kind is ast.BinOp and type(tree.op) is ast.Sub:
         return _call(DIFFERENCE, tree, [tree.left, tree.right])
-    if kind is Call and _asserts_of_two(tree):
-        code = _at(tree, Constant(_ASSERTIONS[tree.func.attr]))
+    if kind is ast.Call and _asserts_of_two(tree):
+        code = _at(tree, ast.Constant(_ASSERTIONS[tree.func.attr]))
         both = _call(PAIR, tree, [code, *tree.args[:2]])
-        tree.args[:2] = [_at(tree, Starred(both, Load()))]
-    elif kind is Call:
+        tree.args[:2] = [_at(tree, ast.Starred(both, ast.Load()))]
+    elif kind is ast.Call:
         _look_before(tree)
+    elif kind in (ast.FunctionDef, ast.AsyncFunctionDef) and (tree.name == "check" or _is_method(tree)):
+        first = tree.body[0]
+        n_texts = int(type(first) is ast.Expr and type(first.value) is ast.Constant)
+        said = _call(ENTERED, first, [_at(first, ast.Constant(_is_method(tree)))])
+        tree.body.insert(n_texts, _at(first, ast.Expr(said)))
     return tree
 
 
+def _is_method(function: Any) -> bool:
+    return function.name.startswith("test") and any(one.arg == "self" for one in function.args.args[:1])
+
+
 def _look_before(call: Any) -> None:
-    """What a call is given last, or else what is called, is looked at on its way: all is still as the tests have it."""
-    name = ASSERTING if type(call.func) is Attribute and call.func.attr.startswith("assert") else HERE
+    """Have a call look, by its last argument or by its function, whether all is still as the tests have it."""
     group = call.keywords or call.args
     if not group:
-        if type(call.func) is not Name or call.func.id != "super":
-            call.func = _call(name, call, [call.func])
-    elif type(group[-1]) in (Starred, keyword):
-        group[-1].value = _call(name, call, [group[-1].value])
+        if type(call.func) is not ast.Name or call.func.id != "super":
+            call.func = _call(HERE, call, [call.func])
+    elif type(group[-1]) in (ast.Starred, ast.keyword):
+        group[-1].value = _call(HERE, call, [group[-1].value])
     else:
-        group[-1] = _call(name, call, [group[-1]])
+        group[-1] = _call(HERE, call, [group[-1]])
 
 
 def _asserts_of_two(call: Any) -> bool:
-    if type(call.func) is not Attribute or call.func.attr not in _ASSERTIONS or len(call.args) < 2:
+    if type(call.func) is not ast.Attribute or call.func.attr not in _ASSERTIONS or len(call.args) < 2:
         return False
-    return not any(type(argument) is Starred for argument in call.args[:2])
-
-
-def _codes(place: Any, kinds: list[type]) -> Any:
-    codes: Any = tuple(COMPARISONS.index(kind) for kind in kinds)
-    return _at(place, Constant(codes))
+    return not any(type(argument) is ast.Starred for argument in call.args[:2])
 
 
 def _call(name: str, place: Any, arguments: list[Any]) -> Any:
     # A conditional, since the compiler warns of a constant that is called.
-    function = IfExp(*(_at(place, Constant(name)) for _ in range(3)))
-    return _at(place, Call(_at(place, function), arguments, []))
+    function = ast.IfExp(*(_at(place, ast.Constant(name)) for _ in range(3)))
+    return _at(place, ast.Call(_at(place, function), arguments, []))
 
 
 def _at(place: Any, node: Any) -> Any:
@@ -175,7 +160,7 @@ def _at(place: Any, node: Any) -> Any:
 
 
 def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
-    """The code with the functions in the place of the constants that stand for them."""
+    """Put the functions in the place of the constants that stand for them."""
     constants: list[Any] = []
     kind: Any = type(code)
     for value in code.co_consts:
@@ -184,3 +169,59 @@ def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
             constant = functions[value]
         constants.append(bound(constant, functions) if type(constant) is kind else constant)
     return code.replace(co_consts=tuple(constants))
+
+
+def leniency(tests: str, anything: Any, near: Any) -> dict[str, Callable[..., Any]]:
+    """Make functions: `own` gives the tests their own, `is_any`, `call_of` and `holds` know it again, `shown` hides it.
+
+    Args:
+        tests: file name that the tests are compiled with.
+        anything: `unittest.mock.ANY` as the tests import it, or None.
+        near: `pytest.approx`, or None.
+    """
+    stand_in = None if anything is None else type(anything)()
+    made: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+    bound_kind, get = type(leniency.__get__(0)), dict.get
+
+    def own(value: Any, is_called: bool, *callees: Any) -> Any:
+        if value is None or not all(is_tests(callee) for callee in callees):
+            return value
+        return stand_in if value is anything else make if value is near and is_called else value
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        found = near(*arguments, **named)
+        made[id(found)] = (found, arguments, named)
+        return found
+
+    def is_tests(callee: Any) -> bool:
+        """Tell whether it is a function of the tests, or a built-in that hands on nothing."""
+        function = callee.__func__ if type(callee) is bound_kind else callee
+        if type(function) is _function_kind:
+            return function.__code__.co_filename == tests
+        return any(callee is builder for builder in _BUILDERS)
+
+    def is_any(value: Any) -> bool:
+        return stand_in is not None and value is stand_in
+
+    def call_of(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        found = get(made, id(value))
+        return None if found is None else found[1:]
+
+    def holds(value: Any) -> bool:
+        """Tell whether it is one of the tests' own, or holds one at some depth of built-in groups."""
+        if stand_in is None and not made:
+            return False
+        inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+        return is_any(value) or get(made, id(value)) is not None or any(holds(one) for one in inner)
+
+    def shown(value: Any) -> Any:
+        if not holds(value):
+            return value
+        if type(value) is dict:
+            return {key: shown(one) for key, one in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([shown(one) for one in value])
+        again = call_of(value)
+        return anything if again is None else near(*again[0], **again[1])
+
+    return {"own": own, "is_any": is_any, "call_of": call_of, "holds": holds, "shown": shown, "near": near}

@@ -1,6 +1,6 @@
-"""What decides tests: as it was before the candidate ran, and whether it still is.
+"""Remembers the functions and classes that decide tests, and accuses a candidate that replaced one.
 
-There is no class here, and nothing of it is reachable from what the candidate can reach: it could be patched otherwise.
+No class is defined here, and the candidate can reach nothing of this file: it would patch it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import builtins
 import os
 import sys
 
-from library_values import is_librarys
-
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CellType, FunctionType, ModuleType
+    from types import CellType, ModuleType
     from typing import Any
 
 _SUITES = ("unittest", "pytest", "_pytest", "pluggy")
@@ -25,23 +23,23 @@ _TOOLS = {
     **{"contextlib": None, "re": None, "collections": ("Counter",), "warnings": ("catch_warnings",)},
     "inspect": ("iscoroutinefunction", "isawaitable", "iscoroutine", "signature", "unwrap"),
 }
-"""What unittest judges with that is not its own: these names of the module, or all."""
+"""Modules of others that unittest judges with: these names of each, or all. Attack: a class that unittest's result is made of."""
 _HOOKS = {
     "logging": ("_logRecordFactory", "_loggerClass"),
     "warnings": ("showwarning", "formatwarning", "warn"),
     "sys": ("excepthook", "displayhook", "unraisablehook"),
 }
-"""What modules hold for programs to replace, by functions of theirs or by habit; no test asks it for its verdict."""
+"""Functions that programs may replace, as the modules intend or by habit. No test asks them for its verdict."""
 _MAY_BE_REPLACED = {"print", "input", "open", "exit", "quit", "help", "copyright", "credits", "license", "_"}
 _MAY_NOT_BE_SHADOWED = ("isinstance", "issubclass", "callable", "hasattr", "getattr", "AssertionError")
-_JUDGING = (
+JUDGING = (
     ("inspect", "linecache", "tokenize", "ast", "dis", "pycodestyle", "mccabe", "radon"),
     ("unittest", "doctest"),
 )
-"""Modules that judge style, and those that hold assertions. The candidate gets copies of its own of a group that its tests use,
-and of no other: libraries that know two copies of `inspect` do not understand each other's signatures."""
+"""Modules that judge style, and modules that hold assertions. The candidate gets its own copies of a group that its tests use,
+and of no other: two copies of `inspect` misread each other's signatures. Attack: unittest patched before it is imported."""
 _LOOKS, _CHANCE = 1000, 16
-"""Calls in the tests' text at which all assertions are looked at; and of 256 of those after them, at how many."""
+"""So many calls in the tests' text look at all assertions; of 256 later calls, so many do."""
 _PLAIN = (int, float, str, bytes, bool, type(None), list, tuple, dict, set, frozenset)
 _function_kind, _module_kind, _HEAP_TYPE = type(lambda: None), type(sys), 1 << 9
 _class_dict, _class_name = type.__dict__["__dict__"].__get__, type.__dict__["__name__"].__get__
@@ -58,7 +56,7 @@ def guard(
     mocks: bool,
     set_aside: bool = True,
 ) -> dict[str, Callable[..., Any]]:
-    """Import what the tests will import, remember what matters, and give the checks as functions by name.
+    """Import the tests' modules, remember all that decides a test, and give the checks as functions by name.
 
     Args:
         accuse: told what was changed; does not return.
@@ -71,7 +69,7 @@ def guard(
     folders = (*(f"{folder}/" for folder in trusted), "<frozen")
     modules = imported(imports)
     used = {name.partition(".")[0] for name in modules}
-    judging = tuple(name for group in _JUDGING if set_aside and not used.isdisjoint(group) for name in group)
+    judging = tuple(name for group in JUDGING if set_aside and not used.isdisjoint(group) for name in group)
     own_copies = without(judging)
     standard = dict(builtins.__dict__)
     contents, judged = contents_of(modules), judged_classes(modules)
@@ -79,22 +77,20 @@ def guard(
         contents += contents_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
     cells = cells_of(contents)
     loaded = sys.modules
-    function_kind, get, kept = _function_kind, dict.get, []
-    module_kind, of_tests = _module_kind, list[type]()
+    get, kept, of_tests = dict.get, [], list[type]()
     mentioned, by_name, assigned = set[str](), set[str](), set[str]()
-    suites: list[Any] = []
     cases: list[Any] = []
     n_looks, urandom = 0, os.urandom
 
     def restore_imports() -> None:
-        """Judging modules are those of before; where there are none, they are loaded afresh."""
+        """Put the judging modules of before back. Where there was none, the tests load it afresh."""
         for name in list(loaded):
             if name.partition(".")[0] in judging:
                 kept.append(loaded.pop(name))  # kept: to tear a module down costs more than all else here
         loaded.update(own_copies)
 
     def verify() -> None:
-        """Accuses where the candidate changed what decides a test."""
+        """Accuse of a built-in replaced or shadowed. Attacks: isinstance, AssertionError, built-ins of the module."""
         now = builtins.__dict__
         changed = [n for n, v in standard.items() if get(now, n) is not v and n not in _MAY_BE_REPLACED]
         now.update(standard)
@@ -108,7 +104,7 @@ def guard(
 
     def verify_contents(entries: list[Any], during_tests: bool) -> None:
         for holder, before, names, kinds in entries:
-            is_module = type(holder) is module_kind
+            is_module = type(holder) is _module_kind
             now = holder.__dict__ if is_module else _class_dict(holder)
             for name, value in before.items():
                 found = now.get(name)
@@ -123,7 +119,7 @@ def guard(
                         accuse(f"replaced {title(holder)}.{name}")
 
     def verify_modules(during_tests: bool) -> None:
-        """Accuses where a function or class of a module that the tests use is another one now."""
+        """Accuse of a replaced function or class. Attacks: library's helper replaced, assertions switched off."""
         verify_contents(contents, during_tests)
         for cell, value in cells:
             if cell.cell_contents is not value:
@@ -132,51 +128,48 @@ def guard(
             now = _class_dict(kind)
             for name in mentioned:
                 found = now.get(name)
-                if found is not before.get(name) and not is_librarys(found, is_trusted):
+                if found is not before.get(name) and type(found) not in _PLAIN and not is_trusted(found):
                     hides = name in before or any(name in _class_dict(base) for base in _mro(kind)[1:])
                     if hides and not is_harmless(kind, name, found, during_tests):
                         accuse(f"replaced {title(kind)}.{name}")
 
-    def verify_suites(all_of_them: bool) -> None:
-        """As `verify_modules`, while a test runs: of the classes that assert, or only of the tests' cases.
+    def verify_cases() -> None:
+        """Look at the tests' cases while a test runs. Attack: a method replaced by the function under test, and put back.
 
-        It costs up to 0.1 ms: after many times only some are chosen, by chance, so that long loops in tests stay fast.
+        It costs up to 0.1 ms. After many calls only some look, by chance, so that long loops in tests stay fast.
         """
         nonlocal n_looks
         n_looks += 1
-        if n_looks > _LOOKS and urandom(1)[0] >= _CHANCE:
-            return
-        for entry in suites if all_of_them else cases:
-            now = _class_dict(entry[0])
-            if len(now) != len(entry[1]) or any(now.get(name) is not value for name, value in entry[1].items()):
-                verify_contents([entry], True)
+        if n_looks <= _LOOKS or urandom(1)[0] < _CHANCE:
+            verify_contents(cases, True)
 
     def found(module: str, name: str) -> Any:
-        """What one of the tests' modules held before the candidate ran; None if there is no such thing."""
+        """Give a name of one of the tests' modules as it was before the candidate ran, or None."""
         return vars(modules[module]).get(name) if module in modules else None
 
     def title(holder: Any) -> str:
-        return holder.__name__ if type(holder) is module_kind else _class_name(holder)
+        return holder.__name__ if type(holder) is _module_kind else _class_name(holder)
 
     def is_suite(holder: Any) -> bool:
-        name = holder.__name__ if type(holder) is module_kind else _class_dict(holder).get("__module__", "")
+        name = holder.__name__ if type(holder) is _module_kind else _class_dict(holder).get("__module__", "")
         return name.partition(".")[0] in _SUITES
 
-    def is_trusted(function: FunctionType) -> bool:
-        return function.__code__.co_filename.startswith(folders) and function.__globals__ is not names
+    def is_trusted(value: Any) -> bool:
+        is_function = type(value) is _function_kind
+        return is_function and value.__code__.co_filename.startswith(folders) and value.__globals__ is not names
 
     def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
         if during_tests and name in by_name:
             if mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
                 return True
-            if holder in of_tests and type(value) is not function_kind:
+            if holder in of_tests and type(value) is not _function_kind:
                 return True
-        if during_tests and name in assigned and type(value) is function_kind:
+        if during_tests and name in assigned and type(value) is _function_kind:
             return value.__code__.co_filename == tests
         return False
 
     def add_names(read: set[str], given: set[str], stored: set[str]) -> None:
-        """What the tests themselves put somewhere is no finding.
+        """Accept values that the tests themselves assign or patch.
 
         Args:
             read: attributes that they read.
@@ -188,13 +181,13 @@ def guard(
         assigned.update(stored)
 
     def add_classes(kinds: list[type]) -> None:
-        """Watch these classes too (the tests' own)."""
+        """Watch the tests' own classes, too."""
         new = [entry_of(kind, dict(_class_dict(kind))) for kind in kinds if kind not in of_tests]
         of_tests.extend(kind for kind in kinds if kind not in of_tests)
         contents.extend(new)
         cells.extend(cells_of(new))
-        suites[:] = [entry for entry in contents if type(entry[0]) is not module_kind]
-        cases[:] = [entry for entry in suites if entry[0] in of_tests or _class_name(entry[0]) == "TestCase"]
+        watched = [entry for entry in contents if type(entry[0]) is not _module_kind]
+        cases[:] = [entry for entry in watched if entry[0] in of_tests or _class_name(entry[0]) == "TestCase"]
 
     return {
         "accuse": accuse,
@@ -202,21 +195,21 @@ def guard(
         "restore_imports": restore_imports,
         "verify": verify,
         "verify_modules": verify_modules,
-        "verify_suites": verify_suites,
+        "verify_cases": verify_cases,
         "add_names": add_names,
         "add_classes": add_classes,
     }
 
 
 def entry_of(holder: Any, held: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str], tuple[type, ...]]:
-    """A module or class, what of it may not change, all names that it has, and a class's bases."""
+    """Note a module or class: its values that may not change, all its names, and a class's bases."""
     if type(holder) is _module_kind:
         return holder, held, frozenset(vars(holder)), ()
     return holder, held, frozenset(held), _mro(holder)
 
 
 def imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
-    """These modules, those left out that cannot be imported, and all of the suites that they belong to."""
+    """Import these modules, as far as that works, and give them with all loaded modules of their suites."""
     found: dict[str, ModuleType] = {}
     for name in names:
         try:
@@ -232,7 +225,7 @@ def imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
 
 
 def without(packages: tuple[str, ...]) -> dict[str, ModuleType]:
-    """Take them out of sight: the candidate loads its own."""
+    """Take packages out of sight: the candidate loads its own copies."""
     kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
     for name in kept:
         del sys.modules[name]
@@ -240,10 +233,10 @@ def without(packages: tuple[str, ...]) -> dict[str, ModuleType]:
 
 
 def contents_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = None) -> list[Any]:
-    """Functions and classes of each module, and what its classes hold where they are a suite's.
+    """List the functions and classes of each module. A suite's classes are listed with their own contents.
 
     Args:
-        tools: names that count, by module, where not all do; their classes count like a suite's.
+        tools: names that count, by module, where not all do. Their classes count like a suite's.
     """
     found: list[Any] = []
     for name, module in modules.items():
@@ -260,7 +253,7 @@ def contents_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = N
 
 
 def judged_classes(modules: dict[str, ModuleType]) -> list[tuple[type, dict[str, Any]]]:
-    """Classes of other modules, with their bases, and what they hold: what tests call on their objects may not be replaced."""
+    """List the classes of other modules, with their bases and contents. Attack: a method that tests call, replaced."""
     found: dict[type, dict[str, Any]] = {}
     for name, module in modules.items():
         if name.partition(".")[0] not in _SUITES:
@@ -272,7 +265,7 @@ def judged_classes(modules: dict[str, ModuleType]) -> list[tuple[type, dict[str,
 
 
 def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
-    """What the functions of classes refer to outside: it can be exchanged where they stand."""
+    """List the variables that methods share with the functions around them. Attack: one exchanged in place."""
     found: list[tuple[CellType, Any]] = []
     for holder, held, _, _ in contents:
         if type(holder) is not _module_kind:
@@ -286,7 +279,7 @@ def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
 
 
 def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: Callable[..., Any] = open) -> None:
-    """Source text is judged too (style, complexity): it must still be the candidate's own."""
+    """Accuse where the source file, judged for style and complexity, is no longer the candidate's code."""
     try:
         with _open(path, "rb") as file:
             same = file.read() == code
@@ -297,7 +290,7 @@ def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: 
 
 
 def install_packages(folders: str) -> None:
-    """The work of the `site` module without reading .pth files, which run code at each start."""
+    """Do the work of the `site` module, but read no .pth files: they run code at each start."""
     import site
 
     there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]

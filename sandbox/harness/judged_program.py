@@ -1,7 +1,7 @@
-"""The process that runs a candidate's code, then the tests that the supervisor hands over one by one.
+"""Runs a candidate's code, then the tests that the supervisor hands over one by one.
 
-It tells the supervisor how each went, and at once what looks like tampering. A program that studies this file can imitate
-parts of it from inside; sandbox/README.md names the limits.
+The supervisor is told how each went, and of tampering at once. A program that studies this file can imitate parts of it from
+inside: sandbox/README.md names the limits.
 """
 
 from __future__ import annotations
@@ -9,31 +9,14 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from _ast import (
-    AST,
-    AsyncFunctionDef,
-    Attribute,
-    ClassDef,
-    Constant,
-    FunctionDef,
-    Global,
-    Import,
-    ImportFrom,
-    Module,
-    Name,
-    PyCF_ONLY_AST,
-    Store,
-    keyword,
-)
 
+from children import parent
 from comparison import comparing
-from instrumentation import bound, instrumented, nodes_of, own_finder, root_of
+from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
 from integrity import guard, install_packages, verify_source
-from leniency import leniency
-from pytest_nodes import run_nodes
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from signal_frames import hide_frames_from_handlers
-from unittest_cases import case_runner
+from suites import case_runner, run_nodes
 from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -50,8 +33,8 @@ _FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, 
 
 
 def judge_program(answers: int, questions: int, key: bytes) -> None:
-    """Returns only after all tests were run, so that the interpreter ends as any script's does (threads joined, atexit run)."""
-    exit_now, own_pid, getpid, run = os._exit, os.getpid(), os.getpid, exec
+    """Run the code and all tests, then return: the interpreter ends as any script's does (threads joined, atexit run)."""
+    exit_now, own, getpid, run = os._exit, [os.getpid()], os.getpid, exec
     seal, unseal = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM)
 
     def say(*parts: bytes) -> None:
@@ -70,35 +53,41 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
             exit_now(1)
 
     def only_here() -> None:
-        if getpid() != own_pid:
+        if getpid() != own[0]:
             exit_now(0)
+
+    def talk_by(key: bytes) -> None:
+        nonlocal seal, unseal
+        seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2, strict=True)}
     install_packages(job["folders"].decode())
-    library = os.path.dirname(os.__file__)
-    trusted = (library, os.path.dirname(os.path.abspath(__file__)), *sys.path)
+    trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *sys.path)
     if job["kind"] == b"pytest":
-        run_nodes(job, trusted, say, hear, accuse)
+        run_nodes(job, trusted, say, hear, accuse, only_here)
         return
     code, path = job["code"], f"{os.getcwd()}/{PROGRAM}"
-    names, refused = _main_module(job["main"].decode(), path), []
+    names, refused, loaded = _main_module(job["main"].decode(), path), [], set(sys.modules)
+    why_alone, fork_each, alone = None, None, ""
     try:
         with open(path, "wb") as file:
             file.write(code)
         imports = tuple(job["imports"].decode().split())
         checks = guard(accuse, imports, trusted, TESTS, names, mocks=job["mocks"] == b"1")
         hide_frames_from_handlers()
-        is_own_process = start_watch(accuse, library, trusted, (TESTS,), names, (comparing, case_runner))
+        is_own_process, entered = start_watch(accuse, trusted, (TESTS,), names, own)
 
-        def here(is_asserting: bool) -> None:
+        def here() -> None:
             is_own_process()
-            checks["verify_suites"](is_asserting)
+            checks["verify_cases"]()
 
         lenient = leniency(TESTS, checks["found"]("unittest.mock", "ANY"), checks["found"]("pytest", "approx"))
-        run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, lenient), checks, only_here)
+        run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, entered, lenient), checks, only_here)
         run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
         sys.path.insert(0, os.getcwd())
         sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the frames between the interpreter and a script's first
+        if "together" in job:
+            why_alone, fork_each = parent(loaded, job["together"] == b"alike", questions)
         try:
             compiled = compile(code, path, "exec", dont_inherit=True, optimize=0)
         except BaseException as error:
@@ -109,11 +98,15 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         checks["verify"]()
         checks["verify_modules"](False)
         verify_source(accuse, path, code)
+        alone = why_alone(compiled) if why_alone is not None else ""
         checks["restore_imports"]()
     except BaseException as error:  # noqa: BLE001 - every way a program can end
         only_here()
         say(b"code failed", described(error, path), *refused)
         exit_now(1)
+    if fork_each is not None:
+        say(b"code ran", alone.encode())
+        talk_by(fork_each(hear))
     say(b"code ran")
     while True:
         kind, text = hear()
@@ -146,17 +139,17 @@ def _main_module(name: str, path: str) -> dict[str, Any]:
 def _statement_runner(
     names: dict[str, Any], compare: dict[str, Any], checks: dict[str, Any], only_here: Callable[[], None]
 ) -> tuple[Callable[[bytes, int], None], Callable[[], None]]:
-    """A function that runs statements one by one, and notices where the candidate replaced what they have defined; and one
-    that looks for that alone."""
+    """Make a function that runs statements one by one, and one that looks whether their functions and classes
+    are still theirs. Attack: a helper of the tests, replaced by name."""
     parse, run, defined, rebinding = compile, exec, {}, set[str]()
-    kinds, with_own = (FunctionDef, AsyncFunctionDef, ClassDef), own_finder()
+    with_own = own_finder()
 
     def run_statements(text: bytes, flags: int) -> None:
-        for statement in parse(text, TESTS, "exec", flags | PyCF_ONLY_AST, True, 0).body:
-            made, rebound = _made_by(statement, kinds), _stored_in(statement)
-            declared = {name for node in nodes_of(statement) if isinstance(node, Global) for name in node.names}
+        for statement in parse(text, TESTS, "exec", flags | ast.PyCF_ONLY_AST, True, 0).body:
+            made, rebound = _made_by(statement), _stored_in(statement)
+            declared = {name for node in nodes_of(statement) if isinstance(node, ast.Global) for name in node.names}
             checks["add_names"](*_named_in(statement))
-            tree = Module([instrumented(with_own(statement))], [])
+            tree = ast.Module([instrumented(with_own(statement))], [])
             one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
             run(one, names)
             only_here()
@@ -165,12 +158,12 @@ def _statement_runner(
                 defined.pop(name, None)
             rebinding.update(declared)
             defined.update({name: names[name] for name in made if name in names and name not in rebinding})
-            if type(statement) is ClassDef:
+            if type(statement) is ast.ClassDef:
                 checks["add_classes"]([names[name] for name in made if issubclass(type(names.get(name)), type)])
             verify_defined()
 
     def verify_defined() -> None:
-        """Accuses where a function, class or import of the tests is another one now."""
+        """Accuse where a function, class or import of the tests is another one now."""
         for name, value in defined.items():
             if names.get(name) is not value:
                 checks["accuse"](f"replaced {name}, which its tests define")
@@ -178,38 +171,38 @@ def _statement_runner(
     return run_statements, verify_defined
 
 
-def _made_by(statement: AST, kinds: tuple[type[FunctionDef | AsyncFunctionDef | ClassDef], ...]) -> tuple[str, ...]:
-    """Names that a statement defines for good: functions, classes, imports."""
-    if isinstance(statement, kinds):
+def _made_by(statement: Any) -> tuple[str, ...]:
+    """List the names that a statement defines for good: functions, classes, imports."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return (statement.name,)
-    if isinstance(statement, (Import, ImportFrom)):
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return tuple(item.asname or item.name.partition(".")[0] for item in statement.names)
     return ()
 
 
-def _stored_in(tree: AST) -> set[str]:
-    """Names that a statement may bind anew."""
-    return {node.id for node in nodes_of(tree) if isinstance(node, Name) and isinstance(node.ctx, Store)}
+def _stored_in(tree: Any) -> set[str]:
+    """List the names that a statement may bind anew."""
+    return {node.id for node in nodes_of(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _named_in(tree: AST) -> tuple[set[str], set[str], set[str]]:
-    """Attributes that a statement reads; names that it may give things by (attributes, keywords, the last parts of texts); and
-    attributes that it assigns to others than `self`."""
+def _named_in(tree: Any) -> tuple[set[str], set[str], set[str]]:
+    """List the attributes that a statement reads, the names that it may give values by (attributes, keywords, the last parts of
+    texts), and the attributes that it assigns to others than `self`."""
     read, given, stored = set[str](), set[str](), set[str]()
     for node in nodes_of(tree):
-        if isinstance(node, Attribute):
-            (given if isinstance(node.ctx, Store) else read).add(node.attr)
-            if isinstance(node.ctx, Store) and root_of(node) not in (None, "self", "cls"):
+        if isinstance(node, ast.Attribute):
+            (given if isinstance(node.ctx, ast.Store) else read).add(node.attr)
+            if isinstance(node.ctx, ast.Store) and root_of(node) not in (None, "self", "cls"):
                 stored.add(node.attr)
-        elif isinstance(node, keyword):
+        elif isinstance(node, ast.keyword):
             given.add(node.arg or "")
-        elif isinstance(node, Constant) and type(node.value) is str:
+        elif isinstance(node, ast.Constant) and type(node.value) is str:
             given.add(node.value.rpartition(".")[2])
     return read, given, stored
 
 
 def described(error: BaseException, path: str) -> bytes:
-    """An exception as the verdict's detail: the candidate's and the tests' own lines only."""
+    """Show an exception as the verdict's detail: the candidate's and the tests' own lines only."""
     try:
         import traceback
 
@@ -225,7 +218,7 @@ def described(error: BaseException, path: str) -> bytes:
 
 
 def _as_compiled(error: BaseException) -> bytes:
-    """The traceback that `compile(code, COMPILED, "exec")` ends with, as the interpreter prints it."""
+    """Show the traceback of `compile(code, COMPILED, "exec")` as the interpreter prints it."""
     import traceback
 
     name = getattr(error, "filename", None)
@@ -238,5 +231,5 @@ def _as_compiled(error: BaseException) -> bytes:
 
 
 def _told(detail: bytes, path: str) -> bytes:
-    """A failure's text without the working directory's name, which differs from place to place."""
+    """Take the working directory's name, which differs from place to place, out of a failure's text."""
     return with_ends_kept(detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""), LONGEST_DETAIL)

@@ -1,8 +1,8 @@
-"""The zygote's other process: it holds the libraries, and forks the judged programs of runs whose first process asks for one.
+"""Holds the libraries beside the zygote, and forks the judged program of each run.
 
-That first process is a fork of the light `zygote.py`: a fork of this one costs many times as much, and a run needs it once. It
-sends descriptors only: its namespaces, which the new child joins, and pipes. What the child is told comes through one of these
-and is read by the child alone. Trusted, standard library only, no class: see `zygote.py`. As there, one run at a time.
+A run's first process, a fork of the light `zygote.py`, asks for it: a fork of this process costs many times as much, and a run
+needs it once. The first process sends descriptors only: its namespaces, which the new child joins, and pipes. The child alone
+reads its orders from one of these. Trusted, standard library only, no class: see `zygote.py`. As there, one run at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUN, _STATE = b"run", b"state"
 
 
 def fork_detached() -> bool:
-    """Whether this is the new process. It is a grandchild: the zygote has no child but a run's."""
+    """Fork, and tell whether this is the new process. It is a grandchild: the zygote has no child but a run's."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -41,16 +41,11 @@ def fork_detached() -> bool:
 
 
 def state(loaded: socket.socket) -> tuple[int, int, float]:
-    """In the zygote: memory, others and CPU seconds of children since the last such question; no answer ends the zygote."""
+    """In the zygote: ask for memory, others, and the children's CPU seconds since it last asked. No answer ends the zygote."""
     try:
         loaded.send(_STATE)
     except OSError:
         os._exit(1)
-    return first_state(loaded)
-
-
-def first_state(loaded: socket.socket) -> tuple[int, int, float]:
-    """As `state`, once all is loaded."""
     message = loaded.recv(_LONGEST_MESSAGE)
     if not message:
         os._exit(1)
@@ -58,10 +53,9 @@ def first_state(loaded: socket.socket) -> tuple[int, int, float]:
 
 
 def serve(control: socket.socket, program_of: Callable[[list[int]], Callable[[], None]]) -> Callable[[], None]:
-    """Answer until the zygote is gone. Returns only in a child: what it is to run, with nothing of ours on the stack."""
+    """Answer until the zygote is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     used_s = 0.0
-    control.send(marshal.dumps((resident(), others(), used_s)))
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, _DESCRIPTORS)
         if not message:
@@ -132,7 +126,7 @@ def program(
     loaded_bytes: int,
     system_calls: tuple[Any, Any],
 ) -> Callable[[], None]:
-    """In the child: join the run, give up every privilege. What it runs then is the script's `run_judged`.
+    """In the child: join the run, give up every privilege. Returns the script's `run_judged`, to be called next.
 
     Args:
         loaded_bytes: address space of the preloaded libraries; it does not count against the run's.
@@ -167,12 +161,12 @@ def program(
 
 
 def starter(loaded: int, namespaces: tuple[int, ...], request: Mapping[str, Any]) -> Callable[[int, int, int], dict[str, Any]]:
-    """In a run's first process: what starts its judged program.
+    """In a run's first process: make the function that starts its judged program.
 
     Args:
         loaded: descriptor of the channel to the process with the libraries.
         namespaces: see `child_isolation.own_namespaces`.
-        request: what the program is told: argv, environment, limits, uid.
+        request: for the program: argv, environment, limits, uid.
     """
 
     def start(answers: int, questions: int, to_program: int) -> dict[str, Any]:
@@ -208,7 +202,7 @@ def kill(program: int) -> None:
 
 
 def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
-    """What the other process says of the program, or the program of itself. Raises OSError: it is gone."""
+    """Receive word of the program, from the process with the libraries or from itself. Raises OSError: that process is gone."""
     message, received, _, _ = socket.recv_fds(reply, _LONGEST_MESSAGE, 1)
     if not message:
         raise OSError("the process with the libraries is gone")
@@ -216,7 +210,7 @@ def hear(reply: socket.socket) -> tuple[str, Any, list[int]]:
 
 
 def has_left_others() -> bool:
-    """In the first process of a pid namespace: whether there is any other process in it. It need not be our child."""
+    """In the first process of a pid namespace: tell whether any other process, ours or not, is in it."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue

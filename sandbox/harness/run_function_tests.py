@@ -3,15 +3,15 @@
 Trusted, runs inside the sandbox, standard library only. Two processes:
 
 - the supervisor holds the report descriptor and the run's secret. It forks before it reads the secret and is not dumpable, so its
-  memory and descriptors are closed to the program. It hands the tests over one by one, and reports a pass only for a program that
-  said so in its turn, over a channel sealed with a key of its own, and as many times as there are tests; that then ended with
-  exit status 0 and left no process behind.
-- the program runs the code as `__main__`, then asks for the tests, so that their text is neither in its memory nor on disk while
-  the code runs. What decides a test is checked before and after each, and a search for key or tests is told at once.
+  memory and descriptors are closed to the program. It hands the tests over one by one. It reports a pass only for a program that
+  says so of each test in its turn, over a channel sealed with a key of its own, then ends with exit status 0 and leaves no
+  process behind.
+- the program runs the code as `__main__`, then asks for the tests: while the code runs, neither its memory nor the disk has their
+  text. It looks for tampering before and after each test, and tells of a search for key or tests at once.
 
 Input on stdin: secret, CPU limit, job, tests (see `sandbox.judging.judged_run`). Nothing here relies on a fresh interpreter, but
 for descriptors 0 to 2 and PARLEY_REPORT_FD: a process forked for this run may call `main` as well. No class is defined in any of
-these files: a candidate finds every class of its process, and what hangs on it.
+these files: a candidate finds every class of its process, and all that hangs on it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from _signal import SIGKILL  # pyright: ignore[reportMissingImports]  (a built-i
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judged_program import judge_program
 from sealed_channel import (
+    NOISE,
     TO_PROGRAM,
     TO_SUPERVISOR,
     fields,
+    framed,
     opener,
     read_exactly,
     read_field,
@@ -37,13 +39,10 @@ from sealed_channel import (
     with_ends_kept,
     write_all,
 )
+from together import conversation_with_children
 
-del sys.path[0]
-for _name in (
-    *("judged_program", "sealed_channel", "comparison", "integrity", "pytest_nodes", "signal_frames", "unittest_cases"),
-    *("watch", "forks", "instrumentation", "leniency", "library_values"),
-):
-    sys.modules.pop(_name, None)
+for _name in os.listdir(sys.path.pop(0)):
+    sys.modules.pop(_name.removesuffix(".py"), None)
 
 RUNS_AS_FIRST_PROCESS = True
 """`main` may run right in the first process of a pid namespace: the candidate never runs in it (see `zygote.py`)."""
@@ -54,8 +53,7 @@ if TYPE_CHECKING:
 
 LEFTOVER_GRACE_S = 1.0
 _LAST_READS = 8  # more than a pipe holds; a descendant that goes on writing does not keep us
-_LONGEST_MESSAGE, _LONGEST_DETAIL, _ALL_DETAILS = 1 << 16, 1 << 14, 180_000
-_NOISE = (b"tampering", b"the runner's channel was written to")
+_LONGEST_DETAIL, _ALL_DETAILS = 1 << 14, 180_000
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _KEY_BYTES = 16
 
@@ -69,29 +67,34 @@ def prctl(option: int, value: int) -> None:
 
 
 def supervise(program: dict[str, Any], answers: int, questions: int, report: int, key: bytes) -> None:
-    """The trusted half: hand over code, then tests, and report how each went, and how it all ended, under this run's secret."""
+    """Hand over code, then tests. Report how each went and how it all ended, under this run's secret."""
     write_all(report, b"ready\n")
     secret, cpu_s, job, tests = (read_field(0) for _ in range(4))
 
     def tell(*parts: bytes) -> None:
         write_all(report, fields(secret, *parts))
 
-    hear, state = conversation(answers, key, unpacked(tests), tell)
+    if b"together" in unpacked(job)[::2]:
+        ways = {"converse": conversation, "judge": judge}
+        hear, state = conversation_with_children(answers, key, unpacked(tests), tell, float(cpu_s), ways)
+    else:
+        hear, state = conversation(answers, key, unpacked(tests), tell)
+        state["end"] = lambda code, used_s, has_left_others: judge(code, used_s, float(cpu_s), state, has_left_others)
     try:
         write_all(answers, state["seal"](job))
         listen(program, questions, hear, state)
     except BrokenPipeError:
-        pass  # the program ended while it was written to: `judge` says what that makes of its run
+        pass  # the program ended while we wrote to it: `judge` says how its run went
     if state["unread"] and not state["failure"]:
-        state["failure"] = (b"tampering", b"the runner's channel was written to")
+        state["failure"] = NOISE
     code, used_s = program["wait"]()
-    tell(b"end", *judge(code, used_s, float(cpu_s), state, program["has_left_others"]))
+    tell(b"end", *state["end"](code, used_s, program["has_left_others"]))
 
 
 def conversation(
     answers: int, key: bytes, tests: list[bytes], tell: Callable[..., None]
 ) -> tuple[Callable[[bytes], None], dict[str, Any]]:
-    """A listener, and what it knows; anything out of order is tampering.
+    """Make a listener, and the state that it keeps. Anything out of order is tampering.
 
     Args:
         tests: kind and text of each, in turn.
@@ -106,21 +109,9 @@ def conversation(
         "failure": None,
     }
 
-    def hear(data: bytes) -> None:
-        state["unread"] += data
-        while len(state["unread"]) >= 8 and state["failure"] is None:
-            size = int.from_bytes(state["unread"][:8], "big")
-            if size > _LONGEST_MESSAGE:
-                state["failure"] = _NOISE
-            elif len(state["unread"]) < 8 + size:
-                return
-            else:
-                message, state["unread"] = state["unread"][8 : 8 + size], state["unread"][8 + size :]
-                said = unseal(message)
-                take(unpacked(said) if said is not None else [])
-
-    def take(said: list[bytes]) -> None:
-        kind, n = said[0] if said else b"", state["n_told"]
+    def take(message: bytes) -> None:
+        said, n = unpacked(unseal(message) or b""), state["n_told"]
+        kind = said[0] if said else b""
         if kind == b"tampering":
             state["failure"] = (b"tampering", said[1])
         elif kind == b"code failed" and n is None:
@@ -144,17 +135,17 @@ def conversation(
         elif kind == b"done" and n == len(units) and not state["done"]:
             state["done"] = True
         else:
-            state["failure"] = _NOISE
+            state["failure"] = NOISE
 
     def ask() -> None:
         n = state["n_told"]
         write_all(answers, state["seal"](fields(*(units[n] if n < len(units) else (b"end", b"")))))
 
-    return hear, state
+    return framed(state, take), state
 
 
 def listen(program: dict[str, Any], questions: int, hear: Callable[[bytes], None], state: dict[str, Any]) -> None:
-    """Until the program has ended; a descendant that holds the channel open does not keep us. Tampering ends it at once."""
+    """Listen until the program has ended, even if a descendant holds the channel open. Tampering ends it at once."""
     ended = program["ended"]
     os.set_blocking(questions, False)
     poll = select.poll()
@@ -181,7 +172,7 @@ def listen(program: dict[str, Any], questions: int, hear: Callable[[bytes], None
 def judge(
     code: int, used_s: float, cpu_s: float, state: dict[str, Any], has_left_others: Callable[[], bool]
 ) -> tuple[bytes, bytes]:
-    """Outcome and detail of the whole run, from exit status, CPU time and what was said in between."""
+    """Give outcome and detail of the whole run, by exit status, CPU time and the messages in between."""
     if state["failure"] is not None and state["failure"][0] == b"tampering":
         return state["failure"]
     if code == -24 or (code == -9 and used_s >= cpu_s):
@@ -199,7 +190,7 @@ def judge(
 
 
 def stay(has_left_others: Callable[[], bool]) -> bool:
-    """Whether a descendant outlives the program; helpers that end by themselves get a moment."""
+    """Tell whether a descendant outlives the program. Helpers that end by themselves get a moment."""
     deadline = time.monotonic() + LEFTOVER_GRACE_S
     while has_left_others():
         if time.monotonic() > deadline:
@@ -209,7 +200,7 @@ def stay(has_left_others: Callable[[], bool]) -> bool:
 
 
 def own_child(pid: int) -> dict[str, Any]:
-    """A program that was forked here, as the supervisor sees it."""
+    """Describe a program that was forked here, as the supervisor sees it."""
 
     def wait() -> tuple[int, float]:
         _, status, usage = os.wait4(pid, 0)
@@ -228,7 +219,7 @@ def own_child(pid: int) -> dict[str, Any]:
 
 
 def run_judged(answers: int, questions: int) -> None:
-    """The judged program, in a process that was forked elsewhere (see `main`)."""
+    """Be the judged program, in a process that was forked elsewhere (see `main`)."""
     os.environ.pop("PARLEY_REPORT_FD", None)
     judge_program(answers, questions, read_exactly(answers, _KEY_BYTES))
 
@@ -237,8 +228,8 @@ def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None
     """Split into the judged program and its supervisor.
 
     Args:
-        start: has the program's process made elsewhere, given its ends of the two pipes and our end towards it; its pid's
-            place is taken by what `own_child` returns. That process then calls `run_judged`.
+        start: has the program's process made elsewhere, given its ends of the two pipes and our end towards it. It returns
+            the same as `own_child`. That process then calls `run_judged`.
     """
     report = int(os.environ.pop("PARLEY_REPORT_FD"))
     prctl(_PR_SET_DUMPABLE, 0)

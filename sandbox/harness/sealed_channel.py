@@ -1,7 +1,7 @@
-"""Messages between supervisor and judged program: encrypted, numbered and signed with a key that only these two hold.
+"""Seals the messages between supervisor and judged program: encrypted, numbered and signed with a key of these two.
 
-The candidate shares the program's process, so it can read from, write to and exchange the pipes' descriptors. What it reads is
-noise, what it writes or repeats is recognised, and what it holds back is a program that has not passed.
+The candidate shares the program's process, so it can read from, write to and exchange the pipes' descriptors. It reads noise.
+The supervisor knows a message that it writes or repeats, and passes no program whose message it holds back.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAC_BYTES = 16
+_LONGEST_MESSAGE = 1 << 16
+NOISE = (b"tampering", b"the runner's channel was written to")
 TO_PROGRAM, TO_SUPERVISOR = b"to program", b"to supervisor"
 
 
 def fields(*parts: bytes) -> bytes:
-    """Several byte strings as one: eight bytes of length before each."""
+    """Join byte strings: eight bytes of length before each."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 def unpacked(data: bytes) -> list[bytes]:
-    """What `fields` was given. A torn end is left out."""
+    """Take apart the result of `fields`. A torn end is left out."""
     found: list[bytes] = []
     while len(data) >= 8:
         size = int.from_bytes(data[:8], "big")
@@ -37,7 +39,7 @@ def unpacked(data: bytes) -> list[bytes]:
 
 
 def with_ends_kept(text: bytes, longest: int) -> bytes:
-    """At most `longest` bytes of a text: its first quarter and its end, a line of dots between them where it was longer."""
+    """Shorten a text to at most `longest` bytes: its first quarter, a line of dots, its end."""
     if len(text) <= longest:
         return text
     head = longest // 4
@@ -45,7 +47,7 @@ def with_ends_kept(text: bytes, longest: int) -> bytes:
 
 
 def sealer(key: bytes, direction: bytes) -> Callable[[bytes], bytes]:
-    """A function that makes the next message of one direction."""
+    """Make a function that seals the next message of one direction."""
     n = 0
 
     def seal(body: bytes, _shake: Callable[..., Any] = shake_256) -> bytes:
@@ -60,7 +62,7 @@ def sealer(key: bytes, direction: bytes) -> Callable[[bytes], bytes]:
 
 
 def opener(key: bytes, direction: bytes) -> Callable[[bytes], bytes | None]:
-    """A function that opens the next message of one direction (without its length); None where it is not that."""
+    """Make a function that opens the next message of one direction (without its length). It gives None for any other."""
     n = 0
 
     def unseal(sealed: bytes, _shake: Callable[..., Any] = shake_256) -> bytes | None:
@@ -87,7 +89,7 @@ def write_all(descriptor: int, data: bytes, _write: Callable[[int, bytes], int] 
 
 
 def read_exactly(descriptor: int, size: int, _read: Callable[[int, int], bytes] = os.read) -> bytes:
-    """`size` bytes from a descriptor. Raises EOFError where it ends before."""
+    """Read `size` bytes from a descriptor. Raises EOFError where it ends before."""
     data = b""
     while len(data) < size:
         piece = _read(descriptor, min(size - len(data), 1 << 20))
@@ -98,5 +100,27 @@ def read_exactly(descriptor: int, size: int, _read: Callable[[int, int], bytes] 
 
 
 def read_field(descriptor: int) -> bytes:
-    """One field of `fields`."""
+    """Read one field of `fields`."""
     return read_exactly(descriptor, int.from_bytes(read_exactly(descriptor, 8), "big"))
+
+
+def framed(state: dict[str, Any], take: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """A function that is given what came through a pipe, and gives `take` each whole message, without its length.
+
+    Args:
+        state: `unread` holds what is of no whole message yet; from a `failure` on, such as too long a message, nothing is taken.
+    """
+
+    def hear(data: bytes) -> None:
+        state["unread"] += data
+        while len(state["unread"]) >= 8 and state["failure"] is None:
+            size = int.from_bytes(state["unread"][:8], "big")
+            if size > _LONGEST_MESSAGE:
+                state["failure"] = NOISE
+            elif len(state["unread"]) < 8 + size:
+                return
+            else:
+                message, state["unread"] = state["unread"][8 : 8 + size], state["unread"][8 + size :]
+                take(message)
+
+    return hear

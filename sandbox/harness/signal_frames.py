@@ -1,4 +1,4 @@
-"""Keeps the frame that a signal interrupts from the candidate's handlers: it is the tests', or the runner's."""
+"""Hides the frame that a signal interrupts, the tests' or the runner's, from the candidate's handlers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_AT_ONCE = 8
-"""Calls of one function that may be under way: an import may need another one, and threads import too."""
-
-
 def hide_frames_from_handlers() -> None:
-    """Signal handlers get None for the interrupted frame; a fresh copy of the module that gives it is told to the watch.
+    """Give signal handlers None for the interrupted frame, and tell the watch of a fresh copy of the signal module.
 
-    The real functions are kept by generators, whose frames nobody can ask for unnoticed; what the candidate can reach of the
-    functions made here has globals of its own.
+    Generators keep the real functions: nobody asks for their frames unnoticed. The functions within the candidate's reach have
+    globals of their own. Attacks: a signal handler's frame, the runner's key by its wrappers, a fresh signal module.
     """
     make_function: Any = type(hide_frames_from_handlers)
-    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins, "_AT_ONCE": _AT_ONCE})()
+    make_function(_replace_signal_functions.__code__, {"__builtins__": builtins})()
 
 
 def _replace_signal_functions() -> None:
@@ -35,14 +31,11 @@ def _replace_signal_functions() -> None:
     real_signal, real_create = _signal.signal, private.create_builtin
 
     def register(number: Any, handler: Any) -> Any:
-        given = handler
-        if callable(handler):
+        def given(number: int, frame: object, handler: Any = handler) -> Any:
+            return handler(number, None)
 
-            def given(number: int, frame: object, handler: Any = handler) -> Any:
-                return handler(number, None)
-
-            given.__wrapped__ = handler  # pyright: ignore[reportFunctionMemberAccess]  (read by the two below)
-        return real_signal(number, given)
+        vars(given)["__wrapped__"] = handler
+        return real_signal(number, given if callable(handler) else handler)
 
     def create(spec: Any) -> Any:
         name = str.__str__(spec.name)  # asked for once: it could be another one next time
@@ -60,21 +53,19 @@ def _replace_signal_functions() -> None:
                 outcome = (None, error.with_traceback(None))
 
     def kept(function: Any) -> Any:
-        keepers = [keeping(function) for _ in range(_AT_ONCE)]
-        for keeper in keepers:
-            next(keeper)
-        return tuple(keeper.send for keeper in keepers)
+        keepers = [keeping(function) for _ in range(8)]  # an import may need another one, and threads import too
+        return tuple(keeper.send for keeper in keepers if next(keeper) is None)
 
     def called(senders: Any, *arguments: Any) -> Any:
-        while True:
-            for send in senders:
-                try:
-                    outcome, error = send(arguments)
-                except ValueError:  # in use, by another thread or further down
-                    continue
-                if error is not None:
-                    raise error
-                return outcome
+        for send in senders:
+            try:
+                outcome, error = send(arguments)
+            except ValueError:  # in use, by another thread or further down
+                continue
+            if error is not None:
+                raise error
+            return outcome
+        return called(senders, *arguments)
 
     def getsignal(signalnum: int, real: Any = _signal.getsignal) -> Any:
         found = real(signalnum)

@@ -1,4 +1,4 @@
-"""The warm interpreter of the zygote: what it has loaded and holds, how a fork of it looks like a fresh one, and how that ends.
+"""Loads modules for the zygote, measures it, has a fork look like a fresh interpreter, and ends the fork like one.
 
 Standard library only, and no class: see `zygote.py`.
 """
@@ -13,6 +13,8 @@ import sys
 import traceback
 import types
 
+from child_isolation import use_huge_pages
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +27,7 @@ _GUARD = b'\nif __name__ == "__main__":'
 
 
 def load_scripts(own: str) -> dict[str, types.ModuleType]:
-    """The scripts beside `own`, itself left out, that can be run by calling their `main`, by path."""
+    """Load the scripts beside `own` that can be run by calling their `main`, by path."""
     folder = os.path.dirname(own)
     scripts: dict[str, types.ModuleType] = {}
     for name in sorted(os.listdir(folder)):
@@ -43,7 +45,7 @@ def load_scripts(own: str) -> dict[str, types.ModuleType]:
 
 
 def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
-    """Import what is there. Raises RuntimeError where that starts a thread: no thread survives a fork."""
+    """Import the modules that are there. Raises RuntimeError where one starts a thread: no thread survives a fork."""
     path = list(sys.path)
     sys.path.extend(folders)
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # pyarrow's allocator; pandas loads it
@@ -63,15 +65,16 @@ def preload(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
 
 
 def settle() -> None:
-    """What is there now stays: forks neither look for garbage among it, nor write to it for that."""
+    """Make forks cheap: they look for no garbage among the objects of now, and write to none for that."""
     gc.collect()
     gather_names()
     gc.freeze()
     gc.disable()
+    use_huge_pages()
 
 
 def gather_names() -> None:
-    """The names of loaded modules side by side: each run looks through them all, and would copy a page for every fourth."""
+    """Put the names of loaded modules side by side: each run looks through them all, and would copy a page for every fourth."""
     filling = [bytes(size) for size in range(16, 128, 16) for _ in range(10_000)]  # the holes that new texts would go to
     modules = {name.encode().decode(): module for name, module in sys.modules.items()}
     sys.modules.clear()
@@ -80,12 +83,12 @@ def gather_names() -> None:
 
 
 def address_space() -> int:
-    """Bytes of this process's address space."""
+    """Give the bytes of this process's address space."""
     return _memory()[0] * _PAGE
 
 
 def resident() -> int:
-    """Bytes of memory in use that are this process's own, less what it maps from files."""
+    """Give the bytes of memory that this process uses, less the files that it maps."""
     _, used, shared = _memory()
     return (used - shared) * _PAGE
 
@@ -97,7 +100,7 @@ def _memory() -> tuple[int, int, int]:
 
 
 def read_all(descriptor: int) -> bytes:
-    """What is left of a file, which is closed. A file object would copy more pages of a fork than this. Raises OSError."""
+    """Read the rest of a file and close it. A file object would copy more pages of a fork. Raises OSError."""
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 1 << 20):
         pieces.append(piece)
@@ -106,7 +109,7 @@ def read_all(descriptor: int) -> bytes:
 
 
 def others() -> int:
-    """Children and threads that should not be there."""
+    """Count children and threads that should not be there."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -115,7 +118,7 @@ def others() -> int:
 
 
 def place_descriptors(low: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """`low` go to 0, 1, 2 and so on; `kept` high up: their numbers are returned. No other descriptor stays open."""
+    """Move `low` to 0, 1, 2 and so on, and `kept` high up; close all others. Returns the numbers of `kept`."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH_FD) for descriptor in (*low, *kept)]
     for target, descriptor in enumerate(high[: len(low)]):
         os.dup2(descriptor, target)
@@ -128,7 +131,7 @@ def place_descriptors(low: Sequence[int], kept: Sequence[int]) -> list[int]:
 
 
 def _keep_hook(**hooks: Callable[[], object]) -> None:
-    """In place of `os.register_at_fork` while we load: after a fork of ours, which has one thread, hooks find nothing to mend.
+    """Stand in for `os.register_at_fork` while we load: after a fork of ours, with its one thread, hooks have nothing to mend.
 
     To run them would copy some two hundred pages in each run. The program's own forks need them.
     """
@@ -140,22 +143,18 @@ def as_interpreter(script: types.ModuleType, argv: tuple[str, ...], environment:
     gc.enable()
     for hooks in _hooks:
         os.register_at_fork(**hooks)
-    for name in list(os.environ):
-        if name not in environment:
-            del os.environ[name]
-    for name, value in environment.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+    os.environ.clear()
+    os.environ.update(environment)
     sys.argv[:] = argv
     sys.modules["__main__"] = script
     seed_random_states()
 
 
 def seed_random_states() -> None:
-    """They are the zygote's otherwise, the same in every run."""
+    """Renew the random states: they would be the zygote's, the same in every run."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
-    if "numpy.random" in sys.modules:  # which takes long without a number
+    if "numpy.random" in sys.modules:  # without a number this takes long
         sys.modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "big"))
 
 

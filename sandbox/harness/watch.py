@@ -1,11 +1,11 @@
-"""Notices a candidate that looks for its tests: in frames, among the interpreter's objects, in memory.
+"""Notices a candidate that looks for its tests (in frames, among objects, in memory), or runs them itself.
 
-An audit hook cannot be removed, and each finding is told at once: what comes after it can no longer be taken back. Who asks
-is told by the name of a file, so code that takes another's name is a finding, too. Python's own library may look at frames, and
-so may libraries of others, unless they hand one on to the candidate.
+Nobody can remove an audit hook, and the supervisor is told each finding at once: the candidate cannot take it back. The name of
+a file tells who asks, so code under another's name is a finding, too. Python's own library and libraries of others may look at
+frames, unless they hand one on to the candidate.
 
-There is no class here, and all that is used is bound when the hook is made: classes could be found among object's subclasses,
-and modules can be patched.
+No class is defined here, and the hook binds all that it uses: a candidate finds classes among object's subclasses, and patches
+modules.
 """
 
 from __future__ import annotations
@@ -15,64 +15,48 @@ import builtins
 import os
 import sys
 
-from forks import fork_watch
-from library_values import names_of_library
-
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType, FunctionType
+    from types import CodeType, FrameType
     from typing import Any
 
 _ALWAYS = {
     **dict.fromkeys(("sys._current_frames", "sys._current_exceptions"), "looks into frames"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searches the interpreter's objects"),
     **dict.fromkeys(("ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata", "ctypes.PyObj_FromPtr"), "reads memory"),
-    "code.__new__": "makes code objects by hand",
 }
+"""Held attacks: frames of all threads, a forked child reads memory, audit hooks taken off by C."""
 _TRACES, _MAY_TRACE = ("sys.settrace", "sys.setprofile"), ("doctest.py", "cProfile.py", "threading.py")
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_code")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
 _C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
-_GIVERS = {
-    "traceback.py": {"walk_tb", "walk_stack"},
-    "inspect.py": {
-        *("currentframe", "stack", "trace", "getouterframes", "getinnerframes"),
-        *("_getmembers", "getmembers", "getattr_static"),
-    },
-    "logging/__init__.py": {"<lambda>", "currentframe"},
-    "asyncio/base_tasks.py": {"_task_get_stack"},
-    "types.py": {"gi_frame", "cr_frame"},
-}
-"""Functions of Python's own library that hand the frames they look at to whoever calls."""
-_READERS = {"_extract_from_extended_frame_gen", "extended_frame_gen", "findCaller", "_task_print_stack", "_get_code_position"}
-"""Functions that take frames from those and make text of them."""
+_GIVERS = ("walk_tb", "walk_stack", "currentframe", "<lambda>", "_task_get_stack", "gi_frame", "cr_frame")
+"""Functions of Python's own library that give frames to any caller, beside `inspect`. Attack: logging.currentframe."""
 
 
 def start_watch(
     accuse: Callable[[str], None],
-    library: str,
     trusted: tuple[str, ...],
     tests: tuple[str, ...],
     names: dict[str, Any],
-    between: tuple[Callable[..., Any], ...] = (),
-) -> Callable[[], None]:
-    """Listen from now on; what it returns the tests call on their way (see `fork_watch`).
+    own: list[int] | None = None,
+) -> tuple[Callable[[], None], Callable[[bool], None]]:
+    """Listen from now on. Returns two functions that the tests call on their way (see `fork_watch`).
 
     Args:
-        accuse: told what was noticed, at once; does not return to the candidate.
-        library: folder of Python's own library.
-        trusted: other folders whose code is not the candidate's.
+        accuse: told each finding at once; does not return to the candidate.
+        trusted: folders whose code is not the candidate's: Python's own library, ours, and others.
         tests: file names that the tests are compiled with.
-        names: the candidate's module: what runs in it is its own, whatever the code's name.
-        between: see `fork_watch`.
+        names: the candidate's module. Code that runs in it is the candidate's, whatever its name.
+        own: see `fork_watch`; this process, where nothing is said.
     """
     busy: set[int] = set()
-    harness = os.path.dirname(os.path.abspath(__file__))
-    known = (f"{library}/", *(f"{folder}/" for folder in (*trusted, harness)), "<frozen")
+    known = (*(f"{folder}/" for folder in trusted), "<frozen")
+    library, harness = known[:2]
     frame_of, thread, value_of = sys._getframe, _thread.get_ident, getattr
     function_kind, code_kind, module_kind = type(start_watch), type(start_watch.__code__), type(sys)
 
@@ -92,13 +76,13 @@ def start_watch(
             busy.add(me)
             accuse(finding)
 
-    def unwatched(step: Callable[[], Any]) -> Any:
+    def unwatched(step: Callable[..., Any], *arguments: Any) -> Any:
         me = thread()
         if me in busy:
-            return step()
+            return step(*arguments)
         busy.add(me)
         try:
-            return step()
+            return step(*arguments)
         finally:
             busy.discard(me)
 
@@ -108,90 +92,85 @@ def start_watch(
         file = frame.f_code.co_filename
         return file not in tests and (frame.f_globals is names or not file.startswith(known))
 
-    def is_behind(frame: FrameType | None, readers: set[str] = set()) -> bool:  # noqa: B006 - nobody adds to it
-        """Whether the candidate called the library, and not by a function that keeps what it gets."""
-        while frame is not None and not is_candidate(frame) and frame.f_code.co_filename not in tests:
-            if frame.f_code.co_name in readers:
-                return bool(frame.f_locals.get("capture_locals"))
+    def calls(frame: FrameType | None) -> list[tuple[FrameType, CodeType]]:
+        """List the calls from this one to the nearest of the candidate's; none where the tests' comes before."""
+        found: list[tuple[FrameType, CodeType]] = []
+        while frame is not None:
+            code = frame.f_code
+            found.append((frame, code))
+            if code.co_filename in tests:
+                return []
+            if is_candidate(frame):
+                return found
             frame = frame.f_back
-        return frame is not None and is_candidate(frame)
+        return []
 
-    def own_name(frame: FrameType | None) -> str | None:
-        """The name of a file of Python's own library below its folder; None for any other."""
-        name = "" if frame is None else frame.f_code.co_filename
-        inside = name.startswith(f"{library}/") and "site-packages/" not in name and "dist-packages/" not in name
-        return name[len(library) + 1 :] if inside else None
+    def own_name(code: CodeType) -> str:
+        """Give the name of a file of Python's own library below its folder; nothing for any other."""
+        name = code.co_filename
+        is_others = "site-packages/" in name or "dist-packages/" in name or not name.startswith((library, "<frozen"))
+        return "" if is_others else name.removeprefix(library)
 
-    def asked_by(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
-        """What had Python's own library do this, or a module that is being loaded, and what it called."""
-        called = frame
-        while frame is not None and own_name(frame) is not None and not is_candidate(frame) and not is_loading(frame):
-            called, frame = frame, frame.f_back
-        return frame, called
-
-    def is_named(called: FrameType | None, by: FrameType) -> bool:
-        """Whether a library calls that by its name: else it may be the candidate's choice."""
-        name, code = "" if called is None else called.f_code.co_name, by.f_code
-        modules = [value for value in map(by.f_globals.get, code.co_names) if type(value) is module_kind]
-        has_module = any(name in module.__dict__ for module in modules) or (own_name(called) or "")[:-3] in code.co_varnames
-        of_module = name in code.co_names and (name in by.f_globals or has_module)
-        return of_module or name in code.co_varnames[: code.co_argcount]
-
-    def is_loading(frame: FrameType | None) -> bool:
-        return frame is not None and frame.f_code.co_name == "<module>" and not is_candidate(frame)
+    def is_passing(code: CodeType) -> bool:
+        """Tell whether it is a function of Python's own library: another asked it."""
+        return bool(own_name(code)) and code.co_name != "<module>"
 
     def is_asking(frame: FrameType | None) -> bool:
-        """Whether it is the candidate, itself or by Python's own library, and not by a library of others."""
-        return is_candidate(asked_by(frame)[0])
+        """Tell whether the candidate asks, itself or by Python's own library, and not by a library of others."""
+        while frame is not None and is_passing(frame.f_code) and not is_candidate(frame):
+            frame = frame.f_back
+        return is_candidate(frame)
 
     def always(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         return _ALWAYS[event] if is_candidate(frame) else None
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if frame is None or is_candidate(frame):
+        called = calls(frame)
+        if frame is None or len(called) == 1:
             return "looks into frames"
-        if arguments[1:] == ("f_code",) and own_name(frame) is not None and is_whole(frame):  # tells less than to get the frame
-            return None
-        return "looks into frames" if is_behind(frame) and hands_on(event, arguments, frame) else None
+        return "looks into frames" if called and hands_on(event, arguments, called) else None
 
-    def hands_on(event: str, arguments: tuple[Any, ...], frame: FrameType) -> bool:
-        """Whether what the candidate called may give it the frame, or hand that to something of the candidate's."""
-        is_call = event == "sys._getframe"
-        if ("_getframe" if is_call else arguments[1]) not in frame.f_code.co_names:  # it was handed a function or a name
+    def hands_on(event: str, arguments: tuple[Any, ...], called: list[tuple[FrameType, CodeType]]) -> bool:
+        """Tell whether the library that the candidate called may give it this frame, or hand it on."""
+        is_call, code = event == "sys._getframe", called[0][1]
+        name = "_getframe" if is_call else arguments[1]
+        if name not in code.co_names:  # it was handed a function or a name; attack: attributes by string.Formatter
             return True
-        by, called = asked_by(frame)
-        if is_loading(by):
+        if name == "f_code" and own_name(code):  # it tells less than getting the frame did
             return False
-        at: FrameType | None = frame
-        while at is not None and not is_candidate(at):
-            if not is_whole(at):
-                return True
-            at = None if at is by else at.f_back
-        if by is frame:  # a library of others, by itself
-            if is_call or arguments[1] == "f_code":
-                return arguments[0].f_code.co_filename.startswith((*tests, f"{harness}/"))
-            return is_candidate(frame.f_back)
-        if by is None or is_candidate(by) or by.f_code.co_filename.startswith("<frozen"):
-            return frame.f_code.co_name in _GIVERS.get(own_name(frame) or "", ()) and is_behind(frame, _READERS)
-        return not is_named(called, by) or (by.f_code.co_name[0] == "_" and is_candidate(by.f_back))
+        by = next(i for i, (_, one) in enumerate(called) if i == len(called) - 1 or not is_passing(one))
+        if by == 0:  # a library of others; attacks: a variable of the tests by pandas, frames by pytest
+            is_theirs = (is_call or name == "f_code") and arguments[0].f_code.co_filename.startswith((*tests, harness))
+            return is_theirs or (name in _FRAME_ATTRIBUTES[:-1] and len(called) == 2)
+        if by == len(called) - 1:  # attack: frames by a pickle that a library loads
+            return own_name(code) == "inspect.py" or (by == 1 and code.co_name in _GIVERS)
+        is_loading = called[by][1].co_name == "<module>"
+        return not is_loading and not is_named(called[by - 1][1], *called[by])
 
-    def is_trusted(function: FunctionType) -> bool:
-        return is_known(function.__code__) and function.__globals__ is not names
+    def is_named(called: CodeType, by: FrameType, code: CodeType) -> bool:
+        """Tell whether a library calls it by its name. Attack: frames by a function of pandas whose tools were replaced."""
+        name, held = called.co_name, by.f_globals
+        if name in code.co_names:
+            modules = [value for value in map(held.get, code.co_names) if type(value) is module_kind]
+            is_local = own_name(called)[:-3] in code.co_varnames
+            return is_local or name in held or any(name in module.__dict__ for module in modules)
+        return name in code.co_varnames[: code.co_argcount]
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        if is_candidate(frame):
-            return "traces its tests"
-        return "traces its tests" if own_name(frame) not in (None, *_MAY_TRACE) and is_behind(frame) else None
+        called = calls(frame)  # attack: a debugger
+        is_known_tracer = len(called) > 1 and own_name(called[0][1]) in ("", *_MAY_TRACE)
+        return "traces its tests" if called and not is_known_tracer else None
 
     def reads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] in _FRAME_ATTRIBUTES:
             return frames(event, arguments, frame)
         if arguments[1] not in _CODE_OF or (arguments[1] == "__code__" and type(arguments[0]) is not function_kind):
             return None
-        if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, f"{harness}/")):
+        if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, harness)):
             return None
-        names_it = frame is not None and arguments[1] in frame.f_code.co_names and own_name(frame) != "dis.py"
-        return "reads the code of its tests" if is_candidate(frame) or (is_behind(frame) and not names_it) else None
+        called = calls(frame)
+        names_it = len(called) > 1 and arguments[1] in called[0][1].co_names and own_name(called[0][1]) != "dis.py"
+        return "reads the code of its tests" if called and not names_it else None
 
     def rewrites(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] != "__code__" or type(arguments[0]) is not function_kind or not is_asking(frame):
@@ -203,21 +182,15 @@ def start_watch(
         return type(code) is code_kind and code.co_filename.startswith((*known, *tests))
 
     def runs(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        return "runs code that passes for the library's" if is_candidate(frame) and is_known(arguments[0]) else None
-
-    def loads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        named = is_candidate(frame) and any(name.encode() in bytes(arguments[0]) for name in (*known, *tests))
-        return "makes code that passes for the library's" if named else None
+        # attack: equality by code that passes for the library's
+        return "runs code that passes for the library's" if is_known(arguments[0]) and is_candidate(frame) else None
 
     def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        return "leaves the interpreter that it is watched in"
-
-    def imports(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        leaves = arguments[0] in _OTHER_INTERPRETERS and (is_candidate(frame) or is_behind(frame))
-        return "leaves the interpreter that it is watched in" if leaves else None
+        found = arguments[0] in _OTHER_INTERPRETERS and (event != "import" or calls(frame))
+        return "leaves the interpreter that it is watched in" if found else None
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        inner = str(arguments[1]).startswith(_C_NAMES)
+        inner = str(arguments[1]).startswith(_C_NAMES)  # frames by Python's own interface to C
         return "reaches into the interpreter" if inner and is_asking(frame) else None
 
     checks = {
@@ -227,12 +200,74 @@ def start_watch(
         "sys._getframe": frames,
         "object.__getattr__": reads,
         "object.__setattr__": rewrites,
-        "marshal.loads": loads,
-        "import": imports,
-        "parley.fresh_module": renews,
+        **dict.fromkeys(("import", "parley.fresh_module"), renews),
         "ctypes.dlsym": finds_symbol,
     }
-    is_whole = names_of_library(is_trusted)
-    here = fork_watch(accuse, unwatched, is_candidate, tests, between)
+    on_the_way = fork_watch(accuse, unwatched, is_candidate, tests, own or [os.getpid()])
     sys.addaudithook(hear)
-    return here
+    return on_the_way
+
+
+def fork_watch(
+    accuse: Callable[[str], None],
+    unwatched: Callable[..., Any],
+    is_candidate: Callable[[FrameType | None], bool],
+    tests: tuple[str, ...],
+    own: list[int],
+) -> tuple[Callable[[], None], Callable[[bool], None]]:
+    """Make a function that the tests call on their way, and one that their methods and `check` call as they begin.
+
+    Children that the tests fork themselves are no finding, nor are functions that they hand to the candidate. Calls under way
+    when the candidate forked may not come back in the child. Attacks: a child goes on instead, tests run to be told the answer.
+
+    Args:
+        accuse: does not return.
+        unwatched: has a function run without being watched.
+        is_candidate: whether a frame is of the candidate's code.
+        tests: file names that the tests are compiled with.
+        own: the process that the tests are given to.
+    """
+    getpid, frame_of = os.getpid, sys._getframe
+    folder = os.path.dirname(os.path.abspath(__file__))
+    child = [*own]
+    inherited: list[FrameType] = []
+
+    def behind_candidate(frame: FrameType | None) -> list[FrameType]:
+        """List the calls that wait for the candidate's."""
+        found: list[FrameType] = []
+        while frame is not None:
+            if found or is_candidate(frame):
+                found.append(frame)
+            frame = frame.f_back
+        return found
+
+    def in_child() -> None:
+        child[0] = getpid()
+        inherited[:] = unwatched(lambda: behind_candidate(frame_of(1)))
+
+    def called_from() -> FrameType:
+        frame = frame_of(1)
+        while frame.f_code.co_filename.startswith(folder) and frame.f_back is not None:
+            frame = frame.f_back
+        return frame
+
+    def is_inherited() -> bool:
+        frame = called_from()
+        return any(frame is one for one in inherited)
+
+    def here() -> None:
+        now = getpid()
+        if now != own[0] and (now != child[0] or unwatched(is_inherited)):
+            accuse("goes on with its tests in a child that it forked")
+
+    def is_candidates_call(is_method: bool) -> bool:
+        frame = called_from()
+        behind = behind_candidate(frame)
+        return bool(behind) and (is_method or any(one.f_code is frame.f_code for one in behind))
+
+    def entered(is_method: bool) -> None:
+        if unwatched(is_candidates_call, is_method):
+            accuse("runs its tests itself")
+
+    os.register_at_fork(after_in_child=in_child)
+    return here, entered

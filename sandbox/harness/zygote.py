@@ -1,12 +1,12 @@
-"""A warm Python inside bubblewrap: libraries loaded once, a child forked for each run, isolated from all others.
+"""Keeps a warm Python inside bubblewrap: libraries loaded once, a child forked for each run, isolated from all others.
 
-Trusted, standard library only. It learns nothing about a run: what that needs comes as descriptors, which only its child reads,
-so that no child finds in its memory what an earlier one was given. One run at a time; it ends with its driver's socket.
-No class is defined here: a candidate finds every class of its process, and what hangs on it.
+Trusted, standard library only. It learns nothing about a run: all that a run needs comes in descriptors that only its child
+reads, so no child finds an earlier one's input in memory. One run at a time; it ends with its driver's socket.
+No class is defined here: a candidate finds every class of its process, and all that hangs on it.
 
-A child is the first process of a pid namespace, so that its death is that of the whole run. A script of this folder that says
-`RUNS_AS_FIRST_PROCESS` runs right in it; any other command runs in a process of its own below it. Where libraries were named,
-they are not here but in `loaded_process.py`, which such a script has fork its program: this process and its forks stay light.
+A child is the first process of a pid namespace: its death ends the whole run. A script of this folder that says
+`RUNS_AS_FIRST_PROCESS` runs right in it; any other command runs in a process of its own below it. Libraries that were named
+are in `loaded_process.py`, which forks such a script's program: this process and its forks stay light.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def serve(
     shown: tuple[str, ...],
     child_of: Callable[[list[int]], Callable[[], None]],
 ) -> Callable[[], None]:
-    """Answer until the driver is gone. Returns only in a child: what it is to run, with nothing of ours on the stack."""
+    """Answer until the driver is gone. Returns only in a child: the step to run, with nothing of ours on the stack."""
     own_pids, traffic = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC), isolation.fresh_network()
     poll, channels = select.poll(), (control, loaded) if loaded is not None else (control,)
     for channel in channels:
@@ -106,7 +106,7 @@ def answer(control: socket.socket, value: Any, descriptors: tuple[int, ...] = ()
 
 
 def keep_directory(order: str, size: int, shown: tuple[str, ...]) -> str:
-    """Give the next children one working directory, or each its own again; a text says why not."""
+    """Give the next children one working directory, or each its own again. Returns a text where that failed."""
     try:
         if order == "keep":
             isolation.mount_scratch((isolation.WORKING_DIRECTORY,), size, shown)
@@ -120,11 +120,11 @@ def keep_directory(order: str, size: int, shown: tuple[str, ...]) -> str:
 def isolated(
     descriptors: list[int], as_root: bool, loaded: tuple[int, ...], shown: tuple[str, ...], system_calls: tuple[Any, Any]
 ) -> dict[str, Any]:
-    """In the child: isolate, write the run's files. Returns the request; a fault before that is told on the status descriptor.
+    """In the child: isolate, write the run's files. Returns the request; the status descriptor is told a fault before that.
 
     Args:
-        loaded: descriptor of the channel to the process with the libraries, if there is one. The request says as `loaded` where
-            it then is, and as `namespaces` by what others can join us.
+        loaded: descriptor of the channel to the process with the libraries, if there is one. The request gives its new number
+            as `loaded`, and descriptors by which others can join us as `namespaces`.
         shown: see `mount_scratch`.
         system_calls: the filter.
     """
@@ -156,7 +156,7 @@ def command(request: dict[str, Any], scripts: dict[str, types.ModuleType], loade
     """Become the command's process, by `exec` or by returning a script's `main`.
 
     Args:
-        loaded_bytes: address space of what is preloaded here; it does not count against the run's.
+        loaded_bytes: address space of the modules preloaded here; it does not count against the run's.
     """
     argv, limits, first = request["argv"], request["limits"], len(SCRIPT_FLAGS) + 1
     script = scripts.get(argv[first]) if len(argv) > first and argv[1:first] == SCRIPT_FLAGS else None
@@ -206,7 +206,7 @@ def execute(argv: tuple[str, ...], environment: dict[str, str], limits: dict[str
 
 
 def main() -> Callable[[], None]:
-    """Load, say what that took, serve. Returns only in a child: what it is to run."""
+    """Load, tell the memory in use, serve. Returns only in a child: the step to run."""
     control = socket.socket(fileno=int(sys.argv[1]))
     message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_MESSAGE, 1)
     told = marshal.loads(message)
@@ -224,30 +224,24 @@ def main() -> Callable[[], None]:
         if loaded_process.fork_detached():
             control.close()
             loaded.close()
-            settled(told["preload"], told["folders"])
+            preload(told["preload"], told["folders"])
+            settle()
             loaded_there = address_space() - bare
             return loaded_process.serve(
                 end_there,
                 lambda received: loaded_process.program(received, scripts, told["as_root"], loaded_there, system_calls),
             )
         end_there.close()
-    settled((), ())
+    settle()
     loaded_here, shown = address_space() - bare, isolation.hidden_by_scratch(told["roots"])
     channel = (loaded.fileno(),) if loaded is not None else ()
 
     def child_of(received: list[int]) -> Callable[[], None]:
         return command(isolated(received, told["as_root"], channel, shown, system_calls), scripts, loaded_here)
 
-    there = loaded_process.first_state(loaded)[0] if loaded is not None else 0
+    there = loaded_process.state(loaded)[0] if loaded is not None else 0
     answer(control, resident() + there)
     return serve(control, loaded, shown, child_of)
-
-
-def settled(modules: tuple[str, ...], folders: tuple[str, ...]) -> None:
-    """Preload the last modules and make forks cheap."""
-    preload(modules, folders)
-    settle()
-    isolation.use_huge_pages()
 
 
 if __name__ == "__main__":

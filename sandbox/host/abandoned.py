@@ -30,10 +30,11 @@ def start_time(pid: int) -> str:
 
 def new_mark() -> str:
     """Names one sandbox of this process."""
-    return f"PARLEY_SUPERVISOR_{_namespace()}_{os.getpid()}_{start_time(os.getpid())}_{next(_counter)}"
+    return f"PARLEY_SUPERVISOR_{pid_namespace()}_{os.getpid()}_{start_time(os.getpid())}_{next(_counter)}"
 
 
-def _namespace() -> int:
+def pid_namespace() -> int:
+    """Number of the pid namespace that this process is in."""
     return os.stat("/proc/self/ns/pid").st_ino
 
 
@@ -50,7 +51,7 @@ def end_marked(mark: str) -> None:
 @functools.cache
 def end_abandoned() -> None:
     """Kill the sandboxes of supervisors that have died. Looks once in each process."""
-    here = str(_namespace())
+    here = str(pid_namespace())
     _kill(lambda found: found["namespace"] == here and start_time(int(found["pid"])) != found["start"])
 
 

@@ -5,8 +5,9 @@ else of the host is there.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandbox.host.python_environment import HARNESS, is_inside, python_roots
@@ -20,12 +21,20 @@ _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
 
 
-def mount_arguments(limits: Limits, uid: int, shared_work: str | None, stack: ExitStack) -> tuple[list[str], list[int]]:
+@dataclass(frozen=True)
+class Folders:
+    """Where a command starts, and the writable folders that last. The others are fresh tmpfs."""
+
+    start: str = WORKING_DIRECTORY
+    binds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Place inside -> folder outside."""
+
+
+def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack) -> tuple[list[str], list[int]]:
     """bwrap arguments for the whole tree, and the descriptors they name.
 
     Args:
         uid: whom the program runs as (named in /etc/passwd).
-        shared_work: folder to bind as the working directory instead of a fresh tmpfs.
     """
     scratch = ("--perms", "1777", "--size", str(limits.tmp_mb * MIB), "--tmpfs")
     made_up, descriptors = _made_up_etc(uid, stack)
@@ -33,12 +42,12 @@ def mount_arguments(limits: Limits, uid: int, shared_work: str | None, stack: Ex
         *_system_folders(),
         *made_up,
         *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
-        *(*scratch, "/tmp"),
-        *(("--bind", shared_work, WORKING_DIRECTORY) if shared_work else (*scratch, WORKING_DIRECTORY)),
+        *(item for place in ("/tmp", folders.start) if place not in folders.binds for item in (*scratch, place)),
+        *(item for place, outside in folders.binds.items() for item in ("--bind", outside, place)),
         *_read_only(python_roots()),
         *("--ro-bind", str(HARNESS), HARNESS_DIRECTORY),
         *_masks(),
-        *("--remount-ro", "/", "--chdir", WORKING_DIRECTORY),
+        *("--remount-ro", "/", "--chdir", folders.start),
     ]
     return arguments, descriptors
 

@@ -19,6 +19,7 @@ _CHUNK = 65536
 _REPORT_KB = 256
 _DRAIN_S = 0.3
 _GRACE_S = 10.0
+_LOOK_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Command:
     new_session: bool = False
     on_status: Callable[[bytes], None] | None = None
     """Called with each piece of the status stream as it comes."""
+    is_over: Callable[[], bool] | None = None
+    """Asked several times a second; true ends the command."""
 
 
 class Channels:
@@ -186,12 +189,18 @@ def _follow(
         channels.status.fileno(): command.on_status or (lambda _: None),
     }
     try:
-        return follow(ended, readers, deadline, lambda: kill(process.pid))
+        return follow(ended, readers, deadline, lambda: kill(process.pid), command.is_over)
     finally:
         os.close(ended)
 
 
-def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline: float, kill: Callable[[], None]) -> bool:
+def follow(
+    ended: int,
+    readers: Mapping[int, Callable[[bytes], None]],
+    deadline: float,
+    kill: Callable[[], None],
+    is_over: Callable[[], bool] | None = None,
+) -> bool:
     """Read until a process has ended and its streams are at their ends; True where the wall limit ended it.
 
     Args:
@@ -199,6 +208,7 @@ def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline:
         readers: descriptor -> function to call with each piece that comes from it.
         deadline: by `time.monotonic()`.
         kill: has to end the whole tree; also called after the process's own end.
+        is_over: true puts the wall limit to now.
 
     Raises:
         SandboxUnavailable: it does not die.
@@ -209,7 +219,8 @@ def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline:
         for descriptor, reader in readers.items():
             selector.register(descriptor, selectors.EVENT_READ, reader)
         while selector.get_map():
-            events = selector.select(max(0.0, deadline - time.monotonic()))
+            left_s = max(0.0, deadline - time.monotonic())
+            events = selector.select(left_s if is_over is None else min(left_s, _LOOK_S))
             for key, _ in events:
                 if key.data is None:
                     selector.unregister(ended)
@@ -221,6 +232,8 @@ def follow(ended: int, readers: Mapping[int, Callable[[bytes], None]], deadline:
                     key.data(data)
                 else:
                     selector.unregister(key.fd)
+            if is_over is not None and not (exited or overran) and is_over():
+                deadline = time.monotonic()
             if time.monotonic() < deadline:
                 continue
             if exited:  # somebody outside our reach holds a stream open

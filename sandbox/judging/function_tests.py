@@ -5,9 +5,9 @@ output decide nothing.
 """
 
 from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import LONGEST_CASE_DETAIL, Unit, run_units
-from sandbox.judging.runners.programs import UnittestProgram
-from sandbox.judging.runners.unittest_tests import run_unittest
+from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judging.runners.programs import StatementProgram, program_of
+from sandbox.judging.runners.run import run_tests
 from schemas.problem import SuiteKind
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
@@ -29,9 +29,7 @@ def run_function_tests(sandbox: Sandbox, code: str, tests: tuple[str, ...], limi
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
     """
-    text = "\n".join(tests) + "\n"
-    ran = run_units(sandbox, code, (Unit("tests", "statements", text, text),), limits)
-    return ran.model_copy(update={"detail": ran.cases[0].detail, "cases": ()})
+    return run_tests(sandbox, StatementProgram(code=code, tests=tests), limits)
 
 
 def run_program(sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, ...], limits: Limits) -> ProgramVerdict:
@@ -41,12 +39,10 @@ def run_program(sandbox: Sandbox, kind: SuiteKind, code: str, tests: tuple[str, 
         tests: statements, joined by newlines; of `unittest` the text of a module, in one piece or several.
 
     Returns:
-        For statements the verdict of `run_function_tests`, for `unittest` that of `run_unittest`.
+        For statements the verdict of `run_function_tests`, for `unittest` one with a case for each method (`unittest_tests`).
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
         ValueError: the text of a unittest module does not parse, or has no test method.
     """
-    if kind == "unittest":
-        return run_unittest(sandbox, UnittestProgram(code=code, test="\n".join(tests)), limits, LONGEST_CASE_DETAIL)
-    return run_function_tests(sandbox, code, tests, limits)
+    return run_tests(sandbox, program_of(kind, code, tests), limits, LONGEST_CASE_DETAIL)

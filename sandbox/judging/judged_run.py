@@ -5,7 +5,7 @@ import functools
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,37 +52,58 @@ Records = Mapping[str, tuple[str, str]]
 """Label -> outcome and detail, as the runner told them by the way."""
 
 
-def run_units(
-    sandbox: Sandbox,
-    code: str,
-    units: tuple[Unit, ...],
-    limits: Limits,
-    *,
-    main: str = "__main__",
-    kind: str = "statements",
-    longest: int = LONGEST_DETAIL,
-) -> ProgramVerdict:
-    """Run `code`, then each unit, in one process.
+@dataclass(frozen=True)
+class PythonTests:
+    """Tests that share a process with the code."""
 
-    Args:
-        longest: characters of a case's detail. Above LONGEST_DETAIL, its first lines are kept as well as its last.
+    units: tuple[Unit, ...]
+    """In the order in which they run."""
+    finish: Callable[[ProgramVerdict], ProgramVerdict]
+    """Makes the verdict of one that has a case for each unit."""
+    main: str = "__main__"
+    kind: Literal["statements", "unittest"] = "statements"
+    longest: int = LONGEST_DETAIL
+    """Characters of a case's detail. Above LONGEST_DETAIL, its first lines are kept as well as its last."""
 
-    Returns:
-        With a case for each unit, in order. A unit that was not reached has failed; tampering fails all.
+    @property
+    def packed(self) -> tuple[str, ...]:
+        """As the runner takes them: kind and text of each."""
+        return tuple(text for unit in self.units for text in (unit.kind, unit.text))
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that they name."""
+        return used_by(self._source)
+
+    @property
+    def is_mocking(self) -> bool:
+        """Whether they may patch modules themselves."""
+        return "mock" in self._source or "patch" in self._source
+
+    @property
+    def _source(self) -> str:
+        return "\n".join(dict.fromkeys(unit.source for unit in self.units))
+
+
+def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -> ProgramVerdict:
+    """Run `code`, then each unit, in one process. A unit that was not reached has failed; tampering fails all.
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
     """
-    source = "\n".join(dict.fromkeys(unit.source for unit in units))
-    job = {
-        "code": code + "\n",
-        "main": main,
-        "kind": kind,
-        "imports": " ".join(used_by(source)),
-        "mocks": "1" if "mock" in source or "patch" in source else "",
-    }
-    ran, records = run_job(sandbox, job, tuple(text for unit in units for text in (unit.kind, unit.text)), limits)
-    cases = tuple(_believed(ran, records, n, unit, len(units), longest) for n, unit in enumerate(units))
+    job = job_of(code, tests, tests.imports, tests.is_mocking)
+    return tests.finish(of_records(*run_job(sandbox, job, tests.packed, limits), tests))
+
+
+def job_of(code: str, tests: PythonTests, imports: tuple[str, ...], is_mocking: bool) -> dict[str, str]:
+    """What the runner inside the sandbox is told before it is given the tests."""
+    mocks = "1" if is_mocking else ""
+    return {"code": code + "\n", "main": tests.main, "kind": tests.kind, "imports": " ".join(imports), "mocks": mocks}
+
+
+def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> ProgramVerdict:
+    """A run's verdict, with a case for each unit, by what the runner said of them."""
+    cases = tuple(_believed(ran, records, n, unit, len(tests.units), tests.longest) for n, unit in enumerate(tests.units))
     _, not_compiled = records.get("compile", ("", None))
     compile_error = None if not_compiled is None else harmless(not_compiled, LONGEST_CASE_DETAIL)
     return of_cases(ran, cases).model_copy(update={"compile_error": compile_error})
@@ -100,7 +121,11 @@ def of_cases(ran: ProgramVerdict, cases: tuple[CaseVerdict, ...]) -> ProgramVerd
 
 @retried_alone
 def run_job(
-    sandbox: Sandbox, job: Mapping[str, str], tests: tuple[str, ...], limits: Limits, files: Mapping[str, bytes] | None = None
+    sandbox: Sandbox,
+    job: Mapping[str, str],
+    tests: tuple[str | bytes, ...],
+    limits: Limits,
+    files: Mapping[str, bytes] | None = None,
 ) -> tuple[ProgramVerdict, Records]:
     """Give a job to the runner inside the sandbox and read what it reports under this run's secret.
 
@@ -113,7 +138,7 @@ def run_job(
     """
     secret = secrets.token_hex(16)
     parts = {"folders": "\n".join(package_folders()), **job}
-    payload = _fields(secret, f"{limits.cpu_s!r}", _fields(*(part for item in parts.items() for part in item)), _fields(*tests))
+    payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in parts.items() for part in item)), fields(*tests))
     with sandbox.session(limits) as session:
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
@@ -246,7 +271,8 @@ def _whole_lines(text: str) -> str:
     return text.partition("\n")[2] if "\n" in text[:200] else text
 
 
-def _fields(*texts: str | bytes) -> bytes:
+def fields(*texts: str | bytes) -> bytes:
+    """Several texts as one: eight bytes of length before each."""
     encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
     return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 

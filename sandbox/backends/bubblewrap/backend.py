@@ -8,7 +8,7 @@ import json
 import os
 import select
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, bwrap_path, bwr
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.file_archive import archive
 from sandbox.host.memory_cgroup import MemoryCgroup, memory_cgroup
-from sandbox.host.mount_tree import HARNESS_DIRECTORY, mount_arguments
+from sandbox.host.mount_tree import HARNESS_DIRECTORY, WORKING_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import clean_environment, environment_digest, placed
 from sandbox.host.rlimits import MIB, prlimit_argv, required_tool
 from sandbox.host.seccomp import denied_calls_bpf
@@ -26,6 +26,7 @@ from sandbox.host.shared_folder import shared_folder
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
 from sandbox.interface import Completed
+from sandbox.workspace.interface import WorkFolder
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -74,29 +75,71 @@ class BubblewrapSandbox:
             slot = stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
             enter = stack.enter_context(shared_folder(limits.tmp_mb * MIB)) if keep_files else ()
-            yield BubblewrapSession(bwrap, limits, uid_of(slot, self._slot_directory), group, enter)
+            folders = Folders(binds={WORKING_DIRECTORY: SHARED_FOLDER} if keep_files else {})
+            yield BubblewrapSession(bwrap, limits, uid_of(slot, self._slot_directory), group, folders, enter)
+
+    def owner(self, folder: WorkFolder) -> int | None:
+        return uid_of(0, folder.path) if os.geteuid() == 0 else None
+
+    @contextmanager
+    def commands(self, folder: WorkFolder) -> Iterator["BubblewrapCommands"]:
+        end_abandoned()
+        yield BubblewrapCommands(self, folder)
+
+    def run_in(
+        self, folder: WorkFolder, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]
+    ) -> Completed:
+        """Run a command on a folder of this host; see `sandbox.workspace.interface.Commands`."""
+        with ExitStack() as stack:
+            stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
+            group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
+            uid = uid_of(0, folder.path)
+            session = BubblewrapSession(self._bwrap(), limits, uid, group, Folders(folder.place, folder.binds))
+            return session.run(argv, stdin=stdin, is_over=is_over)
 
     def _bwrap(self) -> str:
         return bwrap_path(self._bwrap_option)
+
+
+class BubblewrapCommands:
+    """See `sandbox.workspace.interface.Commands`."""
+
+    def __init__(self, sandbox: BubblewrapSandbox, folder: WorkFolder) -> None:
+        self._sandbox, self._folder = sandbox, folder
+
+    def run(self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]) -> Completed:
+        return self._sandbox.run_in(self._folder, argv, stdin, limits, is_over)
 
 
 class BubblewrapSession:
     """See `sandbox.interface.Session`. The memory cgroup is the session's: its limit holds for all its commands."""
 
     def __init__(
-        self, bwrap: str, limits: Limits, uid: int, group: MemoryCgroup | None, enter_shared_folder: tuple[str, ...]
+        self,
+        bwrap: str,
+        limits: Limits,
+        uid: int,
+        group: MemoryCgroup | None,
+        folders: Folders,
+        enter_shared_folder: tuple[str, ...] = (),
     ) -> None:
         self._bwrap, self._limits, self._uid, self._group = bwrap, limits, uid, group
-        self._enter = enter_shared_folder
+        self._folders, self._enter = folders, enter_shared_folder
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
+        is_over: Callable[[], bool] | None = None,
     ) -> Completed:
         limits = limits or self._limits
         killed_before = self._group.kills() if self._group else 0
         try:
             with ExitStack() as stack:
-                ending, set_up = self._supervised(argv, archive(files or {}), stdin, limits, stack)
+                ending, set_up = self._supervised(argv, archive(files or {}), stdin, limits, is_over, stack)
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap: {error}; the host may be out of memory or descriptors") from error
         out_of_memory = self._group is not None and self._group.ran_out(killed_before)
@@ -105,12 +148,18 @@ class BubblewrapSession:
         return completed(ending, limits, cpu_s=None, out_of_memory=out_of_memory)
 
     def _supervised(
-        self, argv: tuple[str, ...], packed: bytes, stdin: bytes, limits: Limits, stack: ExitStack
+        self,
+        argv: tuple[str, ...],
+        packed: bytes,
+        stdin: bytes,
+        limits: Limits,
+        is_over: Callable[[], bool] | None,
+        stack: ExitStack,
     ) -> tuple[Ending, "_SetUp"]:
         channels = Channels(stack)
         set_up = _SetUp(self._group, stack)
         seccomp = memory_file("seccomp", denied_calls_bpf(), stack)
-        mounts, mounted = mount_arguments(limits, self._uid, SHARED_FOLDER if self._enter else None, stack)
+        mounts, mounted = mount_arguments(limits, self._uid, self._folders, stack)
         files = memory_file("files", packed, stack) if packed else None
         environment = clean_environment("/tmp", channels.report_end.fileno())
         command = Command(
@@ -134,6 +183,7 @@ class BubblewrapSession:
             stdin=stdin,
             open_fds=(seccomp, set_up.blocked_end, *mounted, *(() if files is None else (files,))),
             on_status=set_up.on_status,
+            is_over=is_over,
         )
         ending = supervise(command, channels, stack, set_up.kill)
         set_up.await_end()

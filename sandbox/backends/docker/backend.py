@@ -8,22 +8,25 @@ import functools
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
 from sandbox.backends.docker.daemon import client
-from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, Image, pinned, prepared
+from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, pinned, prepared
 from sandbox.backends.docker.owner import reap
 from sandbox.backends.docker.pool import WarmContainers
+from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
 from sandbox.host.file_archive import checked_name
 from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment
 from sandbox.host.rlimits import bounds
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Ending, completed
 from sandbox.interface import Completed
+from sandbox.workspace.interface import COMMAND_LIMITS, WorkFolder
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
@@ -86,15 +89,32 @@ class DockerSandbox:
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["DockerSession"]:
-        name = pinned(self._image)
-        with hold_slot(self._slots, self._slot_directory, limits.memory_mb):
-            with _making_ready:
-                containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
-            session = DockerSession(containers, image, self._runtime, self._cpus, limits, keep_files)
-            try:
-                yield session
-            finally:
-                session.close()
+        with (
+            hold_slot(self._slots, self._slot_directory, limits.memory_mb),
+            closing(self._session(limits, keep_files)) as session,
+        ):
+            yield session
+
+    def owner(self, folder: WorkFolder) -> int | None:
+        return UID if os.geteuid() == 0 else None
+
+    @contextmanager
+    def commands(self, folder: WorkFolder) -> Iterator["DockerCommands"]:
+        with closing(self._session(COMMAND_LIMITS, keep_files=False, folder=folder)) as session:
+            yield DockerCommands(session, lambda limits: hold_slot(self._slots, self._slot_directory, limits.memory_mb))
+
+    def copy_folder(self, path: str, into: Path) -> None:
+        """Copy a folder of the image to an empty folder of this host.
+
+        Raises:
+            SandboxUnavailable: the image has none there.
+        """
+        copy_folder(client(self._base_url, self._slots).api, pinned(self._image), path, into)
+
+    def _session(self, limits: Limits, keep_files: bool, folder: WorkFolder | None = None) -> "DockerSession":
+        with _making_ready:
+            containers, image = _made_ready(self._base_url, pinned(self._image), self._slots, os.getpid())
+        return DockerSession(containers, image, self._runtime, self._cpus, limits, keep_files, folder)
 
 
 @functools.cache
@@ -106,20 +126,44 @@ def _made_ready(base_url: str | None, image: str, slots: int, _pid: int) -> tupl
     return WarmContainers(lambda shape: start(api, shape), slots), ready
 
 
+class DockerCommands:
+    """See `sandbox.workspace.interface.Commands`. The container is kept between commands; a slot is held for each."""
+
+    def __init__(self, session: "DockerSession", slot: Callable[[Limits], AbstractContextManager[int]]) -> None:
+        self._session, self._slot = session, slot
+
+    def run(self, argv: tuple[str, ...], stdin: bytes, limits: Limits, is_over: Callable[[], bool]) -> Completed:
+        with self._slot(limits):
+            return self._session.run(argv, stdin=stdin, limits=limits, is_over=is_over)
+
+
 class DockerSession:
     """See `sandbox.interface.Session`. The container bounds memory, processes and scratch space of all its commands together."""
 
     def __init__(
-        self, containers: WarmContainers, image: Image, runtime: str | None, cpus: float, limits: Limits, keep_files: bool
+        self,
+        containers: WarmContainers,
+        image: Image,
+        runtime: str | None,
+        cpus: float,
+        limits: Limits,
+        keep_files: bool,
+        folder: WorkFolder | None = None,
     ) -> None:
         self._containers, self._image, self._runtime, self._cpus = containers, image, runtime, cpus
-        self._limits, self._keep_files = limits, keep_files
+        self._limits, self._keep_files, self._folder = limits, keep_files, folder
         self._held: tuple[Shape, Container] | None = None
         self._lost = False
         """Whether files that must last have gone with their container."""
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
+        is_over: Callable[[], bool] | None = None,
     ) -> Completed:
         limits = limits or self._limits
         names = [checked_name(name) for name in files or {}]
@@ -134,14 +178,16 @@ class DockerSession:
                 "bounds": bounds(limits),
                 "wall_s": limits.wall_s,
                 "output_kb": limits.output_kb,
-                "keep_files": self._keep_files,
+                "start": self._folder.place if self._folder else WORKING_DIRECTORY,
+                "to_empty": self._to_empty(),
+                "keep_kernel": self._keep_files,
             }
             try:
-                reply = container.run(head, blobs, limits.wall_s)
+                reply = container.run(head, blobs, limits.wall_s, is_over)
             except Dirty:
                 self._replace("leftovers of an earlier command cannot be cleared away")
                 continue
-            except BaseException:
+            except BaseException:  # a signal too: nobody knows what the command still does in there
                 self._drop()
                 raise
             if reply.head is None:
@@ -156,6 +202,9 @@ class DockerSession:
         """The session's own; another where the command's limits need another shape and no file has to last."""
         wanted = limits if not self._keep_files else self._limits
         shape = Shape(self._image, self._runtime, self._cpus, wanted.memory_mb, wanted.processes, wanted.tmp_mb)
+        if self._folder is not None:
+            user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
+            shape = replace(shape, user=user, binds=tuple(self._folder.binds.items()))
         if self._held is not None and self._held[0] != shape:
             self._drop()
         if self._held is None:
@@ -163,6 +212,10 @@ class DockerSession:
                 raise SandboxUnavailable("docker: the session's container has ended, and its files with it")
             self._held = (shape, self._containers.take(shape))
         return self._held[1]
+
+    def _to_empty(self) -> tuple[str, ...]:
+        lasting = self._folder.binds if self._folder else (WORKING_DIRECTORY,) if self._keep_files else ()
+        return tuple(place for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in lasting)
 
     def _replace(self, why: str) -> None:
         if self._keep_files:

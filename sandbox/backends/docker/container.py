@@ -6,6 +6,7 @@ program can pass for an answer.
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ GRACE_S = 10.0
 """Time beyond a command's wall limit in which the launcher ends and reports it."""
 _LAUNCH = f"import sys; sys.path.insert(0, {PLACE!r}); from sandbox.backends.docker.launcher import main; main()"
 _LAUNCHER_MB = 32
+_LOOK_S = 0.25
 _MOST_FILES = 65536
 _LONGEST_ANSWER = 256 * MIB
 _STDOUT = 1
@@ -41,6 +43,9 @@ class Shape:
     memory_mb: int
     processes: int
     tmp_mb: int
+    user: str = f"{UID}:{UID}"
+    binds: tuple[tuple[str, str], ...] = ()
+    """Writable folders that last: place inside, folder on the daemon's machine. The others are tmpfs."""
 
 
 @dataclass
@@ -79,8 +84,13 @@ class Container:
         """Whether the launcher still listens."""
         return self.stream.is_open()
 
-    def run(self, head: dict[str, Any], blobs: tuple[bytes, ...], wall_s: float) -> Reply:
+    def run(
+        self, head: dict[str, Any], blobs: tuple[bytes, ...], wall_s: float, is_over: Callable[[], bool] | None = None
+    ) -> Reply:
         """Give the launcher a command and wait for its answer.
+
+        Args:
+            is_over: asked several times a second; true ends the container.
 
         Raises:
             Dirty: nothing was run; take another container.
@@ -99,7 +109,7 @@ class Container:
         begun = time.monotonic()
         reply = Reply()
         try:
-            self._listen(reply, begun + wall_s + GRACE_S)
+            self._listen(reply, begun + wall_s + GRACE_S, is_over)
         except TimeoutError:
             reply.overran = True
             self._kill()
@@ -108,9 +118,9 @@ class Container:
         reply.wall_s = time.monotonic() - begun
         return reply
 
-    def _listen(self, reply: Reply, deadline: float) -> None:
+    def _listen(self, reply: Reply, deadline: float, is_over: Callable[[], bool] | None) -> None:
         while reply.head is None:
-            said, blobs = self.stream.message(deadline)
+            said, blobs = self.stream.message(deadline, is_over)
             if "report" in said:
                 reply.report += blobs[0]
             else:
@@ -120,7 +130,7 @@ class Container:
     def _kill(self) -> None:
         from docker.errors import NotFound
 
-        with daemon_faults(f"end container {self.id[:12]}"), suppress(NotFound):
+        with daemon_faults(f"end container {self.id[:12]}"), suppress(NotFound):  # it ended by itself
             self.api.remove_container(self.id, force=True)
 
     def _learn_ending(self, reply: Reply, error: Exception) -> None:
@@ -153,7 +163,7 @@ def start(api: Any, shape: Shape) -> Container:
             shape.image.id,
             entrypoint=("python3", "-I", "-S", "-B", "-c", _LAUNCH),
             command=(),
-            user=f"{UID}:{UID}",
+            user=shape.user,
             working_dir=WORKING_DIRECTORY,
             hostname="sandbox",
             stdin_open=True,
@@ -168,7 +178,7 @@ def start(api: Any, shape: Shape) -> Container:
             api.start(made)
         container = Container(api, made, stream)
         container.python = _greeting(container)["python"]
-    except BaseException:
+    except BaseException:  # a signal too: nobody else knows of the container
         remove(api, made)
         raise
     return container
@@ -187,10 +197,12 @@ def _greeting(container: Container) -> dict[str, Any]:
 def _host_config(api: Any, shape: Shape) -> Any:
     scratch = f"rw,exec,nosuid,nodev,mode=1777,size={shape.tmp_mb}m,nr_inodes={_MOST_FILES}"
     memory = (shape.memory_mb + _LAUNCHER_MB) * MIB
+    binds = dict(shape.binds)
     return api.create_host_config(
         network_mode="none",
         read_only=True,
-        tmpfs=dict.fromkeys((WORKING_DIRECTORY, *TEMPORARY), scratch),
+        tmpfs={place: scratch for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in binds},
+        mounts=[{"Type": "bind", "Source": source, "Target": place} for place, source in binds.items()],
         ipc_mode="private",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true", f"seccomp={profile()}"],
@@ -229,9 +241,9 @@ class _Stream:
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
         self._socket.sendall(data)
 
-    def message(self, deadline: float) -> tuple[dict[str, Any], list[bytes]]:
-        """The next message. Raises TimeoutError, Gone, or ValueError where it is none."""
-        return receive(lambda size: self._exactly(size, deadline), _LONGEST_ANSWER)
+    def message(self, deadline: float, is_over: Callable[[], bool] | None = None) -> tuple[dict[str, Any], list[bytes]]:
+        """The next message. Raises TimeoutError at the deadline or once it is over, Gone, or ValueError where it is none."""
+        return receive(lambda size: self._exactly(size, deadline, is_over), _LONGEST_ANSWER)
 
     def said(self) -> str:
         """The launcher's stderr, for a message; empty where it was silent."""
@@ -239,25 +251,28 @@ class _Stream:
         return f": {lines[-1][:300]}" if lines else ""
 
     def close(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError):  # the daemon may have closed it first
             self._socket.close()
-        with suppress(Exception):
+        with suppress(Exception):  # any: docker-py promises no such attribute, and its end may fail in several libraries' ways
             self._attached._response.close()
 
-    def _exactly(self, size: int, deadline: float) -> bytes:
+    def _exactly(self, size: int, deadline: float, is_over: Callable[[], bool] | None) -> bytes:
         while len(self._out) < size:
-            self._read(deadline)
+            self._read(deadline, is_over)
         taken = bytes(self._out[:size])
         del self._out[:size]
         return taken
 
-    def _read(self, deadline: float) -> None:
+    def _read(self, deadline: float, is_over: Callable[[], bool] | None) -> None:
         """Take in bytes that have come, and take the daemon's frames apart: kind (1 byte), 3 zeros, length (4 bytes), content."""
         left_s = deadline - time.monotonic()
-        if left_s <= 0:
+        if left_s <= 0 or (is_over is not None and is_over()):
             raise TimeoutError("no answer in time")
-        self._socket.settimeout(left_s)
-        data = self._socket.recv(1 << 20)
+        self._socket.settimeout(left_s if is_over is None else min(left_s, _LOOK_S))
+        try:
+            data = self._socket.recv(1 << 20)
+        except TimeoutError:  # time to look whether it is over
+            return
         if not data:
             raise Gone("it has ended")
         self._raw += data

@@ -6,8 +6,10 @@ Docker Desktop, a socket handed into a container). The layer is made once per da
 
 import hashlib
 import io
+import os
 import re
 import tarfile
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -92,6 +94,37 @@ def prepared(api: Any, name: str) -> Image:
         )
     variables = (item.partition("=") for item in base["Config"].get("Env") or ())
     return Image(image["Id"], tuple((key, value) for key, _, value in variables))
+
+
+def copy_folder(api: Any, name: str, path: str, into: Path) -> None:
+    """Copy a folder of an image to an empty folder here: files, folders and links.
+
+    Args:
+        api: the SDK's `APIClient`.
+        name: a name that `pinned` has returned.
+
+    Raises:
+        SandboxUnavailable: the image, or its folder, is not there.
+    """
+    with daemon_faults(f"copy {path} out of the image {name}"):
+        options = {"labels": {OWNER: owner_label()}, "network_disabled": True, "use_config_proxy": False}
+        container = api.create_container(name, ("/parley/none",), **options)["Id"]
+        try:
+            stream, _ = api.get_archive(container, f"{path}/.")
+            with tempfile.TemporaryFile() as packed:
+                for piece in stream:
+                    packed.write(piece)
+                packed.seek(0)
+                with tarfile.open(fileobj=packed) as tar:
+                    tar.extractall(into, filter=_plain)
+        finally:
+            remove(api, container)
+
+
+def _plain(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
+    if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
+        return None
+    return tarfile.tar_filter(member.replace(uid=os.getuid(), gid=os.getgid(), uname="", gname="", deep=False), into)
 
 
 def _inspected(api: Any, name: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.backends.docker.messages import pack, receive
-from sandbox.backends.docker.scratch import WORKING_DIRECTORY, cleared, write_files
+from sandbox.backends.docker.scratch import cleared, write_files
 from sandbox.host.bounded_output import BoundedOutput
 
 LONGEST_REPORT = 1 << 19
@@ -49,7 +49,7 @@ def main() -> None:
             head, blobs = receive(lambda size: _read_exactly(requests, size), LONGEST_REQUEST)
         except EOFError:
             os._exit(0)
-        if used and not cleared(keep_files=head["keep_files"]):
+        if used and not cleared(head["to_empty"], keep_kernel=head["keep_kernel"]):
             _send(replies, pack({"dirty": True}))
             continue
         used = True
@@ -109,7 +109,7 @@ def _become(head: dict[str, Any], blobs: list[bytes], writing: list[int]) -> Non
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         _limit(head["bounds"], "cpu", "fsize", "nofile", "core")
-        os.chdir(WORKING_DIRECTORY)
+        os.chdir(head["start"])
         stdin, *contents = blobs
         for target, descriptor in enumerate((_as_file(stdin), *writing[:2])):
             os.dup2(descriptor, target)

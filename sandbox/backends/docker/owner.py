@@ -70,7 +70,7 @@ def _is_abandoned(container: dict[str, Any]) -> bool:
 @functools.cache
 def _here() -> str:
     """This boot and pid namespace."""
-    with suppress(OSError):
+    with suppress(OSError):  # not Linux, or no right to look
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     import platform

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 
@@ -12,16 +11,17 @@ _QUEUES = "/dev/mqueue"
 _SYSTEM_V = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
-def cleared(*, keep_files: bool) -> bool:
+def cleared(folders: list[str], *, keep_kernel: bool) -> bool:
     """Remove leftovers of earlier commands. False where something remains: the container must then be replaced.
 
     Args:
-        keep_files: the working directory, queues and shared memory stay.
+        folders: what to empty.
+        keep_kernel: queues and shared memory stay.
     """
     try:
-        for folder in TEMPORARY if keep_files else (WORKING_DIRECTORY, *TEMPORARY):
-            _empty(folder)
-        return keep_files or not _left_in_kernel()
+        for folder in folders:
+            empty_folder(folder)
+        return keep_kernel or not _left_in_kernel()
     except OSError:
         return False
 
@@ -44,9 +44,12 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _empty(folder: str) -> None:
-    """A folder below another is moved up before its parent goes, so that no path grows with a tree's depth."""
-    fresh = (f"{folder}/.parley-{n}" for n in itertools.count())
+def empty_folder(folder: str) -> None:
+    """Remove all that a folder holds. One below another is moved up before its parent goes: no path grows with a tree's depth.
+
+    Raises:
+        OSError: something of it is not ours.
+    """
     while True:
         with os.scandir(folder) as entries:
             found = list(entries)
@@ -62,7 +65,7 @@ def _empty(folder: str) -> None:
             for item in below:
                 if item.is_dir(follow_symlinks=False):
                     os.chmod(item.path, 0o700)
-                    os.rename(item.path, next(fresh))
+                    os.rename(item.path, f"{folder}/.parley-{os.urandom(8).hex()}")
                 else:
                     os.unlink(item.path)
             os.rmdir(entry.path)

@@ -11,9 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_python
 from sandbox.backends.zygote.pool import Lease, kind
 from sandbox.backends.zygote.process import REPORT_FD, Ended, Zygote, ZygoteGone
@@ -26,6 +27,7 @@ from sandbox.host.shortage import sandbox_fault
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Ending, Streams, completed, follow, memory_file, open_pipe
 from sandbox.interface import Completed
+from sandbox.workspace.interface import Commands, WorkFolder
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -89,6 +91,16 @@ class ZygoteSandbox:
             finally:
                 lease.discard()
 
+    def owner(self, folder: WorkFolder) -> int | None:
+        return self._bubblewrap().owner(folder)
+
+    def commands(self, folder: WorkFolder) -> AbstractContextManager[Commands]:
+        """What runs commands there, each in a bubblewrap of its own: a warm Python has nothing to give to a shell."""
+        return self._bubblewrap().commands(folder)
+
+    def _bubblewrap(self) -> BubblewrapSandbox:
+        return BubblewrapSandbox(bwrap_path=self._bwrap_option, slots=self._slots, slot_directory=self._slot_directory)
+
 
 class ZygoteSession:
     """See `sandbox.interface.Session`."""
@@ -117,7 +129,7 @@ class ZygoteSession:
         except OSError as error:
             self._lease.discard()
             raise SandboxUnavailable(f"zygote: {error}; the host may be out of memory or descriptors") from error
-        except BaseException:
+        except BaseException:  # a signal too: the run may go on in there
             self._lease.discard()
             raise
 
@@ -207,7 +219,7 @@ def _ended(zygote: Zygote) -> Ended | None:
 
 def _kill(first: int) -> None:
     """End the first process of a pid namespace, and with it all others."""
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):  # it has ended by itself
         signal.pidfd_send_signal(first, signal.SIGKILL)
 
 

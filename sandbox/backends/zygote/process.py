@@ -16,7 +16,7 @@ from typing import Any
 from sandbox.backends.bubblewrap.tool import NAMESPACES_AS_ROOT, why_no_sandbox
 from sandbox.host.abandoned import end_abandoned, end_marked, mark_arguments, new_mark
 from sandbox.host.memory_cgroup import memory_cgroup
-from sandbox.host.mount_tree import HARNESS_DIRECTORY, mount_arguments
+from sandbox.host.mount_tree import HARNESS_DIRECTORY, Folders, mount_arguments
 from sandbox.host.python_environment import clean_environment, interpreter, package_folders, python_roots
 from sandbox.host.rlimits import MIB
 from sandbox.host.seccomp import denied_calls_bpf
@@ -82,7 +82,7 @@ class Zygote:
             with theirs:
                 self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
             self._resident = self._resident_at_first = self._load(tuple(preload))
-        except BaseException:
+        except BaseException:  # a signal too: a half-made object has nobody to close it
             self._stack.close()
             raise
         self._runs, self._clean = 0, True
@@ -203,7 +203,7 @@ class Zygote:
 def _start(bwrap: str, uid: int, control: int, stack: ExitStack) -> "subprocess.Popen[bytes]":
     mark = new_mark()
     with ExitStack() as files:
-        mounts, mounted = mount_arguments(Limits(), uid, None, files)
+        mounts, mounted = mount_arguments(Limits(), uid, Folders(), files)
         environment = clean_environment("/tmp", REPORT_FD)
         argv = (
             *(bwrap, *mark_arguments(mark), *_privileges()),
@@ -231,7 +231,7 @@ def _popen(argv: tuple[str, ...], open_fds: tuple[int, ...]) -> "subprocess.Pope
 
 
 def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):  # it has ended by itself
         process.kill()  # the first process of its pid namespace dies with it, and with that all others
     end_marked(mark)  # or did not know yet whom to die with
     process.communicate()

@@ -10,7 +10,7 @@ from sandbox.host.python_environment import HARNESS
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.judged_run import harmless, of_cases
 from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
-from schemas.errors import SandboxUnavailable
+from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.run import Limits, RuntimeLimits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
@@ -37,7 +37,8 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
     """Compile with `javac`, then run `Main`. One case, named `Main`; a program that does not compile has failed.
 
     Raises:
-        SandboxUnavailable: there is no JDK in the sandbox, or no sandbox.
+        Unscorable: there is no JDK in the sandbox.
+        SandboxUnavailable: there is no sandbox.
     """
     bounds = runtime_limits(limits)
     heap = f"-Xmx{max(64, limits.memory_mb * 3 // 4)}m"
@@ -59,7 +60,8 @@ def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits)
     """Run with `node`. One case, named `program.js`.
 
     Raises:
-        SandboxUnavailable: there is no node in the sandbox, or no sandbox.
+        Unscorable: there is no node in the sandbox.
+        SandboxUnavailable: there is no sandbox.
     """
     secret = secrets.token_hex(16)
     source = (program.prompt + program.completion + program.test).encode("utf-8", "surrogatepass")
@@ -72,7 +74,7 @@ def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits)
 
 def _require(done: Completed, tool: str, remedy: str) -> None:
     if done.exit_code in (126, 127):
-        raise SandboxUnavailable(f"{tool} is not there inside the sandbox: {remedy}")
+        raise Unscorable(f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING)
 
 
 def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> ProgramVerdict:

@@ -1,8 +1,18 @@
 """Programs that can be tested: one type for each way in which benchmarks state tests."""
 
+from collections.abc import Mapping
+
 from pydantic import model_validator
 
 from schemas.base import Frozen
+from schemas.problem import SuiteKind
+
+
+class StatementProgram(Frozen):
+    """Code and statements in Python that follow it: one verdict, without cases (CodeIF-Bench's way of judging)."""
+
+    code: str
+    tests: tuple[str, ...]
 
 
 class AssertProgram(Frozen):
@@ -19,6 +29,11 @@ class CheckProgram(Frozen):
     completion: str
     test: str
     entry_point: str
+
+    @property
+    def code(self) -> str:
+        """What runs before the test."""
+        return self.prompt + self.completion
 
 
 class UnittestProgram(Frozen):
@@ -63,4 +78,35 @@ class JavaScriptProgram(Frozen):
     test: str
 
 
-TestProgram = AssertProgram | CheckProgram | UnittestProgram | RepositoryProgram | JavaProgram | JavaScriptProgram
+PythonProgram = StatementProgram | AssertProgram | CheckProgram | UnittestProgram
+"""Those whose tests follow the code in its own process."""
+TestProgram = PythonProgram | RepositoryProgram | JavaProgram | JavaScriptProgram
+
+
+def program_of(
+    kind: SuiteKind, code: str, tests: tuple[str, ...], entry_point: str = "", files: Mapping[str, bytes] | None = None
+) -> TestProgram:
+    """The program of an answer.
+
+    Args:
+        tests: as the kind says (`SuiteKind`); of `check` and `unittest` one text, in one piece or several.
+        entry_point: of `check` the name that is called, of `pytest` the file of the tree that holds the answer.
+        files: of `pytest` the tree, without the answer.
+    """
+    text = "\n".join(tests)
+    match kind:
+        case "statements":
+            return StatementProgram(code=code, tests=tests)
+        case "asserts":
+            return AssertProgram(code=code, tests=tests)
+        case "check":
+            return CheckProgram(prompt="", completion=code, test=text, entry_point=entry_point)
+        case "unittest":
+            return UnittestProgram(code=code, test=text)
+        case "pytest":
+            tree = {**(files or {}), entry_point: code.encode("utf-8", "surrogatepass")}
+            return RepositoryProgram(files=tuple(sorted(tree.items())), node_ids=tests, by_candidate=(entry_point,))
+        case "java":
+            return JavaProgram(prompt="", completion=code, test=text)
+        case "javascript":
+            return JavaScriptProgram(prompt="", completion=code, test=text)

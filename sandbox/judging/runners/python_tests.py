@@ -1,30 +1,36 @@
-"""Lists of Python statements, and HumanEval's `check(entry_point)`."""
+"""Python statements in one piece, or each a test of its own, and HumanEval's `check(entry_point)`."""
 
-from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import Unit, run_units
-from sandbox.judging.runners.programs import AssertProgram, CheckProgram
-from schemas.run import Limits
+from sandbox.judging.judged_run import PythonTests, Unit
 from schemas.verdict import ProgramVerdict
 
 
-def run_asserts(sandbox: Sandbox, program: AssertProgram, limits: Limits) -> ProgramVerdict:
-    """Run each test; returns a case for each, named `test 1` and so on. A test that ends the program fails all later tests.
+def statement_tests(tests: tuple[str, ...]) -> PythonTests:
+    """All in one piece: they pass or fail together, and have no cases."""
+    text = "\n".join(tests) + "\n"
+    return PythonTests((Unit("tests", "statements", text, text),), _without_cases)
+
+
+def assert_tests(tests: tuple[str, ...]) -> PythonTests:
+    """A case for each, named `test 1` and so on. A test that ends the program fails all later tests.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
         ValueError: there is no test.
     """
-    if not program.tests:
+    if not tests:
         raise ValueError("a program without tests has no verdict: give at least one")
-    units = tuple(Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(program.tests, 1))
-    return run_units(sandbox, program.code, units, limits)
+    units = tuple(Unit(f"test {n}", "statements", f"{test}\n", f"{test}\n") for n, test in enumerate(tests, 1))
+    return PythonTests(units, _as_it_is)
 
 
-def run_check(sandbox: Sandbox, program: CheckProgram, limits: Limits) -> ProgramVerdict:
-    """Run the function `check`; returns one case, named `check`.
+def check_tests(test: str, entry_point: str) -> PythonTests:
+    """One case, named `check`: the function that the test defines, called with the entry point."""
+    text = f"{test}\ncheck({entry_point})\n"
+    return PythonTests((Unit("check", "statements", text, text),), _as_it_is)
 
-    Raises:
-        SandboxUnavailable: the sandbox could not run it.
-    """
-    text = f"{program.test}\ncheck({program.entry_point})\n"
-    return run_units(sandbox, program.prompt + program.completion, (Unit("check", "statements", text, text),), limits)
+
+def _without_cases(ran: ProgramVerdict) -> ProgramVerdict:
+    return ran.model_copy(update={"detail": ran.cases[0].detail, "cases": ()})
+
+
+def _as_it_is(ran: ProgramVerdict) -> ProgramVerdict:
+    return ran

@@ -1,46 +1,103 @@
-"""The one way in: a program with its tests, and a verdict for each."""
+"""The one way in: programs with their tests, and a verdict for each."""
+
+from collections.abc import Sequence
 
 from sandbox.interface import Sandbox
+from sandbox.judging.joint_run import run_together
+from sandbox.judging.judged_run import LONGEST_DETAIL, PythonTests, run_units
 from sandbox.judging.runners.compiled_tests import run_java, run_javascript
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
     JavaProgram,
     JavaScriptProgram,
+    PythonProgram,
     RepositoryProgram,
+    StatementProgram,
     TestProgram,
     UnittestProgram,
 )
-from sandbox.judging.runners.python_tests import run_asserts, run_check
+from sandbox.judging.runners.python_tests import assert_tests, check_tests, statement_tests
 from sandbox.judging.runners.repository_tests import run_repository
-from sandbox.judging.runners.unittest_tests import run_unittest
+from sandbox.judging.runners.unittest_tests import unittest_tests
+from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 
 
-def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits) -> ProgramVerdict:
+def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> ProgramVerdict:
     """Run a program's tests.
 
     Args:
         limits: for the whole program. Java and JavaScript get more address space than `memory_mb` (see `RuntimeLimits`).
+        longest: characters of a unittest method's detail.
 
     Returns:
-        With a case for each test, in the program's order.
+        With a case for each test, in the program's order; none where the tests are one piece.
 
     Raises:
-        SandboxUnavailable: the sandbox or a toolchain is missing; says nothing about the candidate.
+        SandboxUnavailable: the sandbox could not run it; says nothing about the candidate.
+        Unscorable: the sandbox has no toolchain for it.
         ValueError: the tests hold no test.
     """
     match program:
-        case AssertProgram():
-            return run_asserts(sandbox, program, limits)
-        case CheckProgram():
-            return run_check(sandbox, program, limits)
-        case UnittestProgram():
-            return run_unittest(sandbox, program, limits)
         case RepositoryProgram():
             return run_repository(sandbox, program, limits)
         case JavaProgram():
             return run_java(sandbox, program, limits)
         case JavaScriptProgram():
             return run_javascript(sandbox, program, limits)
+        case _:
+            return run_units(sandbox, program.code, _python_tests(program, longest), limits)
+
+
+def run_answer(
+    sandbox: Sandbox, programs: Sequence[TestProgram], limits: Limits, longest: int = LONGEST_DETAIL
+) -> tuple[tuple[ProgramVerdict | SandboxUnavailable | Unscorable, ...], int]:
+    """Run all programs of one answer: together where they can be, and alone what did not pass so.
+
+    Returns:
+        For each program its verdict, or why it has none; and how many runs that took.
+
+    Raises:
+        ValueError: the tests hold no test.
+    """
+    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+    n_runs = 0
+    for group in _groups(programs) if sandbox.isolated else ():
+        n_runs += 1
+        tests = [_python_tests(program, longest) for program in group.values()]
+        try:
+            said = run_together(sandbox, next(iter(group.values())).code, tests, limits)
+        except SandboxUnavailable:  # each says it of itself
+            continue
+        found |= {n: verdict for n, verdict in zip(group, said, strict=True) if verdict is not None}
+    for n, program in enumerate(programs):
+        if n not in found:
+            n_runs += 1
+            try:
+                found[n] = run_tests(sandbox, program, limits, longest)
+            except (SandboxUnavailable, Unscorable) as fault:
+                found[n] = fault
+    return tuple(found[n] for n in range(len(programs))), n_runs
+
+
+def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram]]:
+    """Programs by their place that have the same code and run it alike; of groups of one there is none."""
+    groups: dict[tuple[bool, str], dict[int, PythonProgram]] = {}
+    for n, program in enumerate(programs):
+        if isinstance(program, PythonProgram):
+            groups.setdefault((isinstance(program, UnittestProgram), program.code), {})[n] = program
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _python_tests(program: PythonProgram, longest: int) -> PythonTests:
+    match program:
+        case StatementProgram():
+            return statement_tests(program.tests)
+        case AssertProgram():
+            return assert_tests(program.tests)
+        case CheckProgram():
+            return check_tests(program.test, program.entry_point)
+        case UnittestProgram():
+            return unittest_tests(program.test, longest)

@@ -4,11 +4,8 @@ import ast
 import functools
 from collections.abc import Mapping
 
-from sandbox.interface import Sandbox
-from sandbox.judging.judged_run import LONGEST_DETAIL, Unit, harmless, of_cases, run_units
+from sandbox.judging.judged_run import LONGEST_DETAIL, PythonTests, Unit, harmless, of_cases
 from sandbox.judging.python_syntax import parse
-from sandbox.judging.runners.programs import UnittestProgram
-from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 
 SHOWN_FIRST = 3
@@ -17,24 +14,24 @@ had met later tests by then could tell their arguments there."""
 _MODULE = "<module>"
 
 
-def run_unittest(sandbox: Sandbox, program: UnittestProgram, limits: Limits, longest: int = LONGEST_DETAIL) -> ProgramVerdict:
-    """Run the test methods: the text's first three, then the others, each time class by class in unittest's own order.
+def unittest_tests(text: str, longest: int = LONGEST_DETAIL) -> PythonTests:
+    """The test methods: the text's first three, then the others, each time class by class in unittest's own order.
 
-    The methods' names are read from the text of the tests, so that none can go missing.
+    The methods' names are read from the text, so that none can go missing. The verdict has a case for each, named
+    `Class.method`, as they stand in the text. An error of the module fails them all.
 
     Args:
         longest: characters of a case's detail.
 
-    Returns:
-        With a case for each method, named `Class.method`, as they stand in the text. An error of the module fails them all.
-
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
         ValueError: the text does not parse, or has no test method.
     """
-    wanted = method_names(program.test)
-    units = (Unit(_MODULE, "module", program.test + "\n", program.test), *_units(wanted, program.test))
-    ran = run_units(sandbox, program.code, units, limits, main="__test__", kind="unittest", longest=longest)
+    wanted = method_names(text)
+    units = (Unit(_MODULE, "module", text + "\n", text), *_units(wanted, text))
+    return PythonTests(units, functools.partial(_of_methods, wanted), main="__test__", kind="unittest", longest=longest)
+
+
+def _of_methods(wanted: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
     module, *cases = ran.cases
     found = {case.name: case for case in cases}
     if module.outcome is Outcome.PASSED:

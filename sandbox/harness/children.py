@@ -1,0 +1,146 @@
+"""Several instructions on one answer: the code ran once, and each one's tests start from the state that it left, in a child.
+
+Trusted, in the judged program. What a plain fork would change in a child is left as it is: no hook of `os.register_at_fork` is
+called and no random state is renewed. Where code leaves what a fork does not hand on (a thread, a child, a timer), or what
+children would share (an open file, memory), `why_alone` says so, and each instruction has the code run for itself.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import _signal  # pyright: ignore[reportMissingImports]  (a built-in module: signal would import enum)
+import builtins
+import os
+import sys
+import time
+
+from integrity import JUDGING
+from sealed_channel import TO_SUPERVISOR, fields, sealer, write_all
+
+__builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
+
+TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+OF_PARENT = TO_SUPERVISOR + b", of the parent"
+"""What the parent seals under a child's key, once: how the child ended."""
+_PR_SET_CHILD_SUBREAPER = 36
+_LEFTOVER_GRACE_S = 1.0
+_TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
+_SET_MASK = _signal.SIG_SETMASK
+_JUDGES = {name for group in JUDGING for name in group}
+_LOOKS_AT_MODULES = {"modules", "import_module", "__import__"}
+
+
+def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[[CodeType], str], Callable[..., bytes]]:
+    """To be called before the candidate's code runs.
+
+    Args:
+        loaded: modules that were there before those that the tests name were imported.
+        are_alike: the tests of all instructions name the same modules.
+        questions: the descriptor that the supervisor hears.
+
+    Returns:
+        Two functions: why the tests may not go on in children, empty where they may; and one that forks them.
+    """
+    pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
+    call, fork, prctl = _ctypes.call_function, _ctypes.dlsym(pointer, "fork"), _ctypes.dlsym(pointer, "prctl")
+    listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
+    waitid, wait4, waitpid, leave, exit_code = os.waitid, os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode
+    any_child, no_wait, look = os.P_ALL, os.WNOHANG, os.WEXITED | os.WNOHANG | os.WNOWAIT
+    timer, mask, used, clock, sleep = _signal.getitimer, _signal.pthread_sigmask, time.process_time, time.monotonic, time.sleep
+    modules, there, every = sys.modules, set(sys.modules), _signal.valid_signals()
+    told_by = {name.rpartition(".")[2] for name in there - loaded if "." in name} | _LOOKS_AT_MODULES
+    if call(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
+        raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+    def descriptors() -> list[tuple[str, int, int]]:
+        found: list[tuple[str, int, int]] = []
+        for name in listdir("/proc/self/fd"):
+            try:
+                state = fstat(int(name))
+            except OSError:  # of the listing itself
+                continue
+            found.append((name, state.st_dev, state.st_ino))
+        return sorted(found)
+
+    def has_children() -> bool:
+        try:
+            waitid(any_child, 0, look)
+        except ChildProcessError:
+            return False
+        return True
+
+    def shares_memory() -> bool:
+        maps, text = opened("/proc/self/maps", 0), b""
+        while piece := read(maps, 1 << 20):
+            text += piece
+        close(maps)
+        return b" rw-s " in text
+
+    def why_alone(code: CodeType) -> str:
+        if len(listdir("/proc/self/task")) > 1:
+            return "the code left a thread"
+        if has_children():
+            return "the code left a process"
+        if descriptors() != at_first:
+            return "the code left a file open"
+        if any(timer(one) != (0.0, 0.0) for one in _TIMERS):
+            return "the code left a timer"
+        if shares_memory():
+            return "the code left shared memory"
+        if not are_alike and any(name.partition(".")[0] in _JUDGES for name in modules if name not in there):
+            return "the code has loaded what judges some of its tests"
+        if not are_alike and not told_by.isdisjoint(words_of(code)):
+            return "the code may use modules that only some of its tests import"
+        return ""
+
+    def fork_each(hear: Callable[[], list[bytes]]) -> bytes:
+        """Forks a child whenever the supervisor says so. Returns in each, and for the last tests in this process itself: the key
+        of their own channel.
+        """
+        code_s = used()
+        before = mask(_SET_MASK, every)  # so that no child has its parent run a handler of the candidate's
+        while True:
+            word, key = hear()
+            if word not in (b"child", b"last"):
+                leave(0)
+            pid = call(fork, ()) if word == b"child" else 0
+            if pid == 0:
+                mask(_SET_MASK, before)
+                return key
+            _, status, usage = wait4(pid, 0)
+            told = (exit_code(status), code_s, usage.ru_utime + usage.ru_stime, leaves_others())
+            write_all(questions, sealer(key, OF_PARENT)(fields(*(repr(one).encode() for one in told))))
+
+    def leaves_others() -> int:
+        """Whether a descendant outlives its child; helpers that end by themselves get a moment."""
+        deadline = clock() + _LEFTOVER_GRACE_S
+        while True:
+            try:
+                while waitpid(-1, no_wait)[0]:
+                    continue
+            except ChildProcessError:
+                return 0
+            if clock() > deadline:
+                return 1
+            sleep(0.005)
+
+    at_first = descriptors()
+    return why_alone, fork_each
+
+
+def words_of(code: CodeType) -> set[str]:
+    """Names and texts in a code object and those within it."""
+    found, unseen = set[str](), [code]
+    for one in unseen:
+        found.update(one.co_names)
+        for value in one.co_consts:
+            if isinstance(value, str):
+                found.add(value)
+            elif isinstance(value, type(code)):
+                unseen.append(value)
+    return found

@@ -1,0 +1,59 @@
+"""All instructions due on an answer in one run: the code is run once, and each one's tests in a child of it.
+
+A pass is taken over as if the tests had run alone, under the same `verdict_id`, because it implies the same there:
+
+- The code meets what it meets alone, but for modules that only other instructions' tests import. Where it could tell (it names
+  one of their submodules or `sys.modules`, or has loaded a judging module of its own), all is run alone (`harness/children.py`).
+- The child is the process that the code has run in: names, memory, random states, handlers, limits. Where a fork would hand on
+  less than all (threads, children, timers) or children would share something (open files, memory), all is run alone.
+- Files are as the code left them; CPU time is the code's and the child's together, time on the clock and memory that of the run
+  for all of them, so each bound is met here later than alone, or as late.
+- What looks for forgeries is set up before the code runs, for the tests of all instructions: it looks at more, at no point at
+  less. A child's word is sealed with a key of its own. Tampering anywhere takes back every pass of the run.
+
+None of this holds for a failure, which another instruction or the lack of room may have caused: what does not pass here is run
+alone, and that verdict counts. Only code that does not compile needs no second run, since no test has a part in that.
+"""
+
+from collections.abc import Sequence
+
+from sandbox.interface import Sandbox
+from sandbox.judging.judged_run import PythonTests, Records, fields, job_of, of_records, run_job
+from schemas.run import Limits
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict
+
+
+def run_together(
+    sandbox: Sandbox, code: str, programs: Sequence[PythonTests], limits: Limits
+) -> tuple[ProgramVerdict | None, ...]:
+    """Run the code once, and each program's tests from the state that it left.
+
+    Args:
+        sandbox: one that isolates: the files of its scratch folders are put back as they were, and elsewhere they are the host's.
+        programs: of the same `main` and `kind`.
+        limits: of each program; time on the clock is that of the run.
+
+    Returns:
+        For each program its verdict, or None where it has to be run alone.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run it; says nothing about the candidate.
+    """
+    imports = tuple(sorted({name for tests in programs for name in tests.imports}))
+    is_mocking = all(tests.is_mocking for tests in programs)
+    are_alike = all(tests.imports == imports for tests in programs)
+    job = job_of(code, programs[0], imports, is_mocking) | {"together": "alike" if are_alike else "differ"}
+    ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in programs), limits)
+    share = ran.model_copy(update={"duration_s": ran.duration_s / len(programs)})
+    return tuple(_of_child(share, records, n, tests) for n, tests in enumerate(programs))
+
+
+def _of_child(ran: ProgramVerdict, records: Records, n: int, tests: PythonTests) -> ProgramVerdict | None:
+    if ran.reason is FailureReason.TAMPERING:
+        return None
+    if "compile" in records:
+        return tests.finish(of_records(ran, records, tests))
+    if records.get(f"child {n}", ("", ""))[0] != Outcome.PASSED.value:
+        return None
+    passed = {str(unit): ("passed", "") for unit in range(len(tests.units))}
+    return tests.finish(of_records(ran.model_copy(update={"outcome": Outcome.PASSED, "detail": ""}), passed, tests))

@@ -1,0 +1,237 @@
+"""Opens a workspace, runs commands in it, keeps its state.
+
+    with open_workspace(load("bubblewrap"), trees, digest) as workspace:
+        done = workspace.run_and_snapshot(workspace.shell("cd src && make"))
+        journal(done.tree, done.completed.stdout)
+
+Whoever is killed between the two lines opens the last journaled digest, and runs the command again on just that state.
+"""
+
+import functools
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import cast
+
+from sandbox.backends.docker.scratch import empty_folder
+from sandbox.host.abandoned import pid_namespace, start_time
+from sandbox.interface import Completed, Sandbox
+from sandbox.judging.infra_faults import retried_alone
+from sandbox.workspace.files import SizeWatch, inner_path, read_file, write_file
+from sandbox.workspace.interface import (
+    COMMAND_LIMITS,
+    Commands,
+    Done,
+    HoldsWorkspaces,
+    Stamp,
+    TreeBounds,
+    TreeOverrun,
+    Trees,
+    WorkFolder,
+)
+from sandbox.workspace.shell import shell_argv
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
+
+_MIB = 2**20
+_NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-.*")
+
+
+class Workspace:
+    """A tree, temporary files and a shell's state, on which commands run one at a time. Safe to use from several threads.
+
+    Args:
+        tree: digest of the state that the folder holds now.
+        known: what `Trees.restore` returned.
+        limits: of a command, where none are given.
+    """
+
+    def __init__(
+        self,
+        commands: Commands,
+        folder: WorkFolder,
+        trees: Trees,
+        tree: str,
+        known: dict[Stamp, str],
+        owner: int | None,
+        limits: Limits,
+        bounds: TreeBounds,
+    ) -> None:
+        self._commands, self._folder, self._trees = commands, folder, trees
+        self._tree, self._known = tree, known
+        self._owner, self._limits, self._bounds = owner, limits, bounds
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+
+    def shell(self, command: str) -> tuple[str, ...]:
+        """What runs a command line in a shell, in the folder and with the exported variables that the last one left."""
+        return shell_argv(command, self._folder.place)
+
+    def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Completed:
+        """Run a command in the tree to its end or its limit, with a slot of the host, and end its whole process tree.
+
+        Raises:
+            SandboxUnavailable: it could not be run; what it had changed until then is there.
+        """
+        with self._lock:
+            watch = SizeWatch(self._folder.path, self._bounds.total_mb)
+            completed = self._commands.run(argv, stdin, limits or self._limits, lambda: self._ended.is_set() or watch())
+        if not watch.overrun:
+            return completed
+        ended = completed.model_copy(update={"timed_out": False})
+        return _with_note(ended, f"ended: the workspace held more than {self._bounds.total_mb} MiB")
+
+    def run_and_snapshot(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+        """Run a command and keep the state. Where it left more than the bounds allow, all that it changed is undone.
+
+        Raises:
+            SandboxUnavailable: it could not be run; the state is the last snapshot's.
+            DiskFull: as that of `Trees.keep`.
+        """
+
+        def once() -> Completed:
+            try:
+                return self.run(argv, limits, stdin=stdin)
+            except SandboxUnavailable:
+                self._go_back()
+                raise
+
+        with self._lock:
+            completed = retried_alone(once)()
+            try:
+                tree, dropped = self._keep()
+            except TreeOverrun as overrun:
+                self._go_back()
+                undone = f"undone: the workspace held {overrun}"
+                return Done(_with_note(completed, undone), self._tree, undone=undone)
+            return Done(completed, tree, dropped)
+
+    def snapshot(self) -> str:
+        """Keep the state; its digest.
+
+        Raises:
+            TreeOverrun: it holds more than the bounds allow.
+            DiskFull: as that of `Trees.keep`.
+        """
+        with self._lock:
+            return self._keep()[0]
+
+    def read(self, path: str) -> bytes:
+        """A file of the tree; links are followed within it.
+
+        Raises:
+            ValueError: the path leads out of the tree.
+            OSError: there is no such file, or it is larger than the bounds allow.
+        """
+        with self._lock:
+            found = inner_path(self._folder.tree, self._folder.place, path)
+            return read_file(found, self._bounds.file_mb * _MIB)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file of the tree, and the folders that it needs; links are followed within the tree.
+
+        Raises:
+            ValueError: the path leads out of the tree.
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            found = inner_path(self._folder.tree, self._folder.place, path)
+            write_file(self._folder.tree, found, data, self._owner)
+
+    def end(self) -> None:
+        """End the command that runs, from another thread, and any that comes: the workspace is about to be closed."""
+        self._ended.set()
+
+    def _keep(self) -> tuple[str, tuple[str, ...]]:
+        kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds)
+        self._tree = kept.digest
+        return kept.digest, kept.dropped
+
+    def _go_back(self) -> None:
+        for folder in (self._folder.tree, *self._folder.beside.values()):
+            _empty(folder)
+        self._known = self._trees.restore(self._tree, self._folder.tree, self._folder.beside, self._owner)
+
+
+@contextmanager
+def open_workspace(
+    sandbox: HoldsWorkspaces,
+    trees: Trees,
+    tree: str,
+    *,
+    place: str = "/testbed",
+    limits: Limits = COMMAND_LIMITS,
+    bounds: TreeBounds | None = None,
+    with_state: bool = True,
+    root: Path | None = None,
+) -> Iterator[Workspace]:
+    """A workspace in the state of a digest. It holds no slot of the host between commands, and its folder goes at its end.
+
+    Args:
+        tree: digest of a folder, or of a workspace's snapshot.
+        place: where its commands find the tree, and start.
+        with_state: false leaves out what a snapshot holds beside the tree (temporary files, the shell's state), as grading does.
+        root: where the folder is made; the system's temporary folder otherwise.
+
+    Raises:
+        CorruptRows: the store does not hold the digest.
+        SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
+    """
+    home = root or Path(tempfile.gettempdir())
+    remove_abandoned(home)
+    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=home)), place)
+    try:
+        owner = sandbox.owner(folder)
+        for made in (folder.tree, *folder.beside.values()):
+            made.mkdir(mode=0o755)
+            if owner is not None:
+                os.chown(made, owner, owner)
+        known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
+        with sandbox.commands(folder) as commands:
+            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds or TreeBounds())
+    finally:
+        _remove(folder.path)
+
+
+def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:
+    """The sandbox as a place for workspaces.
+
+    Raises:
+        SandboxUnavailable: it has none.
+    """
+    if not (hasattr(sandbox, "owner") and hasattr(sandbox, "commands")):
+        raise SandboxUnavailable(f"sandbox {sandbox.name}: no agent can work in it; take --sandbox bubblewrap or docker")
+    return cast("HoldsWorkspaces", sandbox)
+
+
+def _with_note(completed: Completed, note: str) -> Completed:
+    return completed.model_copy(update={"stderr": completed.stderr + f"\n[{note}]\n".encode()})
+
+
+def _own_prefix() -> str:
+    return f"parley-workspace-{pid_namespace()}-{os.getpid()}-{start_time(os.getpid())}-"
+
+
+@functools.cache
+def remove_abandoned(root: Path) -> None:
+    """Remove workspaces whose Parley was killed. Looks once in each process."""
+    for path in root.glob("parley-workspace-*"):
+        found = _NAME.fullmatch(path.name)
+        if found and found["namespace"] == str(pid_namespace()) and start_time(int(found["pid"])) != found["start"]:
+            with suppress(OSError):
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder that programs filled, however deep it is and whatever its modes are."""
+    _empty(path)
+    path.rmdir()
+
+
+def _empty(path: Path) -> None:
+    path.chmod(0o755)
+    empty_folder(str(path))
