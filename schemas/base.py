@@ -26,8 +26,14 @@ def added_later(default: Any, **constraints: Any) -> Any:
 
 def fields_of_id(value: BaseModel) -> tuple[str, ...]:
     """Names of the fields that a value's content id is made of, in the model's order."""
-    later = _later_fields(type(value))
-    return tuple(name for name in type(value).model_fields if name not in later or getattr(value, name) != later[name])
+    names, later = _names(type(value)), _later_fields(type(value))
+    unset = {name for name, default in later.items() if getattr(value, name) == default}
+    return tuple(name for name in names if name not in unset) if unset else names
+
+
+@cache
+def _names(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(model.model_fields)
 
 
 @cache

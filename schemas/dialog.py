@@ -1,16 +1,21 @@
 """Staged dialogs: the planned messages, turn by turn (the UniDial-EvalKit schema, typed; UDE section 3)."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Self
 
 from pydantic import Field
 
 from schemas.base import Frozen
+from schemas.content_id import content_id
 
 
 class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
+    """What came of a tool call. Never a role of a staged turn."""
 
 
 class HistoryPolicy(StrEnum):
@@ -40,10 +45,18 @@ class Turn(Frozen):
     role: Role
     content: str | None = None
     """None where the model under test answers."""
+    do_eval: bool | None = None
+    """On an assistant's turn: True where the model under test answers, whatever content stands there; False where the content is
+    said as it stands. None: the model answers where there is no content."""
     reference: str | None = None
     instruction_id: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     metrics: tuple[MetricSpec, ...] = ()
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the model under test says this turn."""
+        return self.role is Role.ASSISTANT and (self.content is None if self.do_eval is None else self.do_eval)
 
 
 class Dialog(Frozen):
@@ -59,8 +72,44 @@ class Dialog(Frozen):
     """Digest of the raw rows it was made of: its problem's row, and its own rows where it has some."""
     problem_digest: str = ""
     """Row digest of its problem. Empty where the dialog has no rows of its own."""
+    context_id: str | None = None
+    """A context (`contexts`) whose first turns come before the dialog's own."""
+    context_turns: int = Field(default=0, ge=0)
+    """How many of the context's turns, from its first one."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that will be said: its rows, and its context's turns where it has some."""
+        return self.row_digest if self.context_id is None else content_id([self.row_digest, self.context_id, self.context_turns])
+
+    @property
+    def scripted_answers(self) -> Mapping[int, str]:
+        """Round -> what the assistant says in it without being asked."""
+        return {t.turn: t.content or "" for t in self.turns if t.role is Role.ASSISTANT and not t.is_generated}
+
+    @property
+    def generated_turns(self) -> tuple[int, ...]:
+        """Rounds that the model under test answers: the user's, without those that have a scripted answer."""
+        scripted = self.scripted_answers
+        return tuple(t.turn for t in self.turns if t.role is Role.USER and t.turn not in scripted)
 
     @property
     def instruction_ids(self) -> tuple[str, ...]:
         """Instruction of each round, in order; `base` first."""
         return tuple(t.instruction_id or "" for t in self.turns if t.role is Role.USER)
+
+
+class Context(Frozen):
+    """A long conversation that was held before many dialogs. It is kept once, and each of these dialogs names it."""
+
+    benchmark: str
+    dataset_version: str
+    context_id: str
+    """Digest of its turns, so that no dialog means another text by it."""
+    turns: tuple[Turn, ...] = Field(min_length=1)
+    """All of them scripted."""
+
+    @classmethod
+    def of(cls, benchmark: str, dataset_version: str, turns: tuple[Turn, ...]) -> Self:
+        """The context of these turns."""
+        return cls(benchmark=benchmark, dataset_version=dataset_version, context_id=content_id(turns), turns=turns)

@@ -20,6 +20,28 @@ class StopReason(StrEnum):
     """A fault of machine or service: the episode is owed again."""
 
 
+class StepKind(StrEnum):
+    """A seat may take many steps before its turn ends with a message."""
+
+    MESSAGE = "message"
+    """Ends the seat's turn; the other seat sees it."""
+    TOOL_CALL = "tool_call"
+    """Asks for one or several tools (`Step.calls`); its content is what the model said beside them."""
+    OBSERVATION = "observation"
+    """What came of one call (`Step.call_id`)."""
+    ARTIFACT = "artifact"
+    """A result that the other seat does not see: a patch, reasoning, a note of the seat's own."""
+
+
+class ToolCall(Frozen):
+    """One call of a tool."""
+
+    call_id: str
+    name: str
+    arguments: str
+    """JSON text, as the model wrote it; it may not be valid."""
+
+
 class Usage(Frozen):
     """Tokens as the endpoint counted them; None where it did not say."""
 
@@ -27,8 +49,14 @@ class Usage(Frozen):
     output_tokens: int | None = Field(default=None, ge=0)
 
 
+SCRIPTED = ("said_by", "script")
+"""Label of an answer that the dialog itself gives: the model under test was not asked for it."""
+TOO_LONG = "the conversation is longer than its context"
+"""Ends the error of an episode that stopped because of it."""
+
+
 class Step(Frozen):
-    """One message of an episode, in the order it was said."""
+    """One message, tool call, observation or artifact of an episode, in the order they came."""
 
     turn: int = Field(ge=1)
     role: Role
@@ -46,6 +74,22 @@ class Step(Frozen):
     """On an answer: the report on its code, where a seat ran it within the dialogue."""
     feedback: Feedback | None = None
     """On a user's message: the feedback that it holds."""
+    kind: StepKind = StepKind.MESSAGE
+    calls: tuple[ToolCall, ...] = ()
+    """On a tool call."""
+    call_id: str | None = None
+    """On an observation: the call that it answers."""
+    tree: str | None = None
+    """Digest of the workspace's tree after this step; None where the step left it as it was."""
+    programs: tuple[ProgramVerdict, ...] = ()
+    """Further programs that were run on the answer within the dialogue."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Facts that a seat keeps with the step, by name."""
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether it is an answer that the dialog itself gives."""
+        return SCRIPTED in self.labels
 
 
 class Episode(Frozen):
@@ -73,13 +117,20 @@ class Episode(Frozen):
     steps: tuple[Step, ...]
 
     @property
+    def messages(self) -> tuple[Step, ...]:
+        """What was said: one message a turn and role, without the steps that led to it."""
+        return tuple(step for step in self.steps if step.kind is StepKind.MESSAGE)
+
+    @property
     def is_final(self) -> bool:
         """False where the episode is owed again."""
         return self.stop_reason is not StopReason.INFRA
 
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it ended because the conversation was longer than the model's context."""
+        return self.stop_reason is StopReason.SUBJECT_ERROR and (self.error or "").endswith(TOO_LONG)
+
     def answer(self, turn: int) -> str | None:
         """The subject's answer in a round (1-based); None where it gave none."""
-        for step in self.steps:
-            if step.turn == turn and step.role is Role.ASSISTANT:
-                return step.content
-        return None
+        return next((step.content for step in self.messages if step.turn == turn and step.role is Role.ASSISTANT), None)

@@ -11,7 +11,9 @@
     │   │   └── HostShortage      the machine, not the program, lacked memory or time; alone, the program may run
     │   ├── ModelUnavailable      an endpoint did not give an answer
     │   └── ServerUnavailable     a Prefect server or Dask cluster did not start or answer
+    ├── Unscorable                what a program needs is not there: a toolchain, a tree; no fault, and no verdict
     ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program
+    ├── BudgetSpent               exit 4: a cap of the invocation's budget is met; nothing more is asked for
     ├── DiskFull                  no room on the disk; with room, the same command goes on where it stopped
     ├── CorruptRows               rows of the lake that no version of Parley would have written
     └── AnswerMissing             a recording holds no answer for this turn: an error of that episode
@@ -68,6 +70,17 @@ class HostShortage(SandboxUnavailable):
     pass
 
 
+class Unscorable(ParleyError):
+    """A program cannot be judged here, now or ever; `reason` is the verdict's."""
+
+    def __init__(self, message: str, reason: str = "toolchain_missing") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (str(self), self.reason)
+
+
 class ModelUnavailable(InfraError):
     """An endpoint gave no usable answer after all retries.
 
@@ -85,8 +98,16 @@ class ServerUnavailable(InfraError):
     pass
 
 
+class RunsFailed(ParleyError):
+    """Some runs of the night failed; the others are published, and all are reported."""
+
+
 class NightVoid(ParleyError):
     exit_code = 3
+
+
+class BudgetSpent(ParleyError):
+    exit_code = 4
 
 
 class DiskFull(ParleyError):

@@ -1,41 +1,23 @@
 """Models to Arrow and back."""
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.abc import MetaPathFinder
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.errors import CorruptRows, SchemaMismatch
+from schemas.hidden import hidden
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 
 M = TypeVar("M", bound=BaseModel)
 
+# At the first array that it makes of a list, pyarrow looks for pandas, whose import takes half a second. Told that there is none,
+# it believes so until it is asked for something of pandas itself (`to_pandas`), and then looks again.
+with hidden("pandas"):
+    pa.array([])
 
-class _NoPandas(MetaPathFinder):
-    """Spares each process the import of pandas, half a second: pyarrow looks for it at the first array that it makes of a list.
-
-    Told that there is none, it believes so until it is asked for something of pandas itself (`to_pandas`), and then looks again.
-    """
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ImportError("not looked for yet", name=fullname)
-
-    def tell_pyarrow(self) -> None:
-        """Answer its first look."""
-        sys.meta_path.insert(0, self)
-        try:
-            pa.array([])
-        finally:
-            sys.meta_path.remove(self)
-
-
-if "pandas" not in sys.modules:
-    _NoPandas().tell_pyarrow()
 Converter = Callable[[Any], Any]
 
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import Frozen, added_later
+from schemas.budget import CapSpent
 from schemas.content_id import content_id
-from schemas.problem import SuiteKind
+from schemas.embedding import EmbedderIdentity
 from schemas.work import RunWork
 
 
@@ -34,6 +35,8 @@ class ModelIdentity(Frozen):
     """Digest of the weights file, or of the recording."""
     chat_template: str = ""
     """Digest of a chat template that the user sets; empty for the model's own."""
+    serving: tuple[tuple[str, str], ...] = added_later(())
+    """How Parley's own server of it was told to compute, where that can change an answer (dtype, ...); sorted by name."""
 
     @property
     def label(self) -> str:
@@ -48,6 +51,10 @@ class ModelEndpoint(Frozen):
     key_env: str | None = None
     path: str | None = None
     """Recording or weights on disk."""
+    served_name: str | None = None
+    """The name that a server of our own gives the model; without it the identity's."""
+    replicas: tuple[str, ...] = ()
+    """Base URLs of all servers of the model, where there are several; `base_url` is the first of them."""
 
 
 class Sampling(Frozen):
@@ -59,6 +66,8 @@ class Sampling(Frozen):
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
     """Leave a leading <think> block out of the answer that tests and later turns see."""
+    tools_as_text: bool = added_later(False)
+    """Tell of tools, and call them, within the messages' text, even where the endpoint has a format of its own for them."""
 
 
 class Limits(Frozen):
@@ -96,6 +105,28 @@ class RuntimeLimits(Limits):
         return self.memory_mb + self.reserved_mb
 
 
+class AgentIdentity(Frozen):
+    """What sits in the subject's seat besides a bare chat model: every property that can change what it says."""
+
+    name: str
+    version: str
+    options: tuple[tuple[str, str], ...] = ()
+    """Sorted by name."""
+    prompts: tuple[tuple[str, str], ...] = ()
+    """(name, digest) of its prompt texts."""
+
+
+class RubricJudge(Frozen):
+    """Who judges by a rubric, and how."""
+
+    rubric: str
+    version: str
+    prompt: str
+    """Digest of the rubric's prompt text and answer schema."""
+    judge: ModelIdentity
+    sampling: Sampling = Sampling()
+
+
 class RunSpec(Frozen):
     """One evaluation: a model on a setting of a benchmark's dataset version."""
 
@@ -113,6 +144,7 @@ class RunSpec(Frozen):
     subject: ModelIdentity
     simulator: ModelIdentity | None = None
     judge: ModelIdentity | None = None
+    """Of runs older than `judges`."""
     sampling: Sampling = Sampling()
     prompts: tuple[tuple[str, str], ...] = ()
     """(name, digest) of every prompt text and persona of the cast."""
@@ -121,11 +153,23 @@ class RunSpec(Frozen):
     sandbox: str = "zygote"
     limits: Limits = Limits()
     runner_version: int = 1
+    agent: AgentIdentity | None = added_later(None)
+    judges: tuple[RubricJudge, ...] = added_later(())
+    """Sorted by rubric. In no episode's id."""
+    embedder: EmbedderIdentity | None = added_later(None)
+    """Makes the vectors that scores or seats read."""
+    embedder_in_play: EmbedderIdentity | None = added_later(None)
+    """The same where seats ask it: it can then change what is said."""
 
     @property
     def run_id(self) -> str:
         """Id made of the spec's fields: 32 hex digits. A field that was added later is left out at its default."""
         return content_id(self)
+
+    @property
+    def label(self) -> str:
+        """The name of the model under test in tables and folders, its agent's included: `openai:gpt-5+chain_of_thought`."""
+        return self.subject.label if self.agent is None else f"{self.subject.label}+{self.agent.name}"
 
     @property
     def full_setting(self) -> str:
@@ -147,30 +191,12 @@ class RunSpec(Frozen):
             "prompts": self.prompts,
             "sample": sample,
             "seed": self.seed + sample,
+            **{name: value for name, value in (("agent", self.agent), ("embedder", self.embedder_in_play)) if value is not None},
         }
 
     def episode_id(self, row_digest: str, sample: int) -> str:
         """Id of one sample (0 and up) of the dialog with this row digest: 32 hex digits."""
         return content_id(self.episode_ingredients(row_digest, sample))
-
-
-def verdict_id(
-    *,
-    code: str,
-    tests: tuple[str, ...],
-    runner_version: int,
-    environment: str,
-    limits: Limits,
-    kind: SuiteKind = "statements",
-) -> str:
-    """Id of one program's verdict. Equal programs in equal environments are run once.
-
-    Args:
-        environment: the sandbox's fingerprint (backend, Python, installed versions or image digest).
-        kind: the kind of the tests. `statements` adds nothing to the id, so that verdicts older than the other kinds keep theirs.
-    """
-    parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
-    return content_id(parts if kind == "statements" else {**parts, "kind": kind})
 
 
 def judgement_id(*, prompt: str, judge: ModelIdentity, sampling: Sampling) -> str:
@@ -223,6 +249,10 @@ class RunRecord(Frozen):
     parley_version: str
     state: tuple[tuple[str, str], ...] = ()
     """Ingredients of `state_digest`, by name. An incomplete run keeps the ingredients of its earlier record."""
+    task_share: float | None = Field(default=None, gt=0, le=1)
+    """Share of the dataset's tasks that the run has; None where it has all."""
+    subsample_seed: int | None = None
+    """Where a budget's subsample was the latest that was asked for: the seed that chose it."""
     work: RunWork | None = None
     """The latest invocation's work for this run, and the reasons."""
 
@@ -249,6 +279,8 @@ class ModelRecord(Frozen):
     chat_template: str
     usd_per_million_input: float | None = Field(default=None, ge=0)
     usd_per_million_output: float | None = Field(default=None, ge=0)
+    usd_per_hour: float | None = Field(default=None, ge=0)
+    """Of its server, where Parley starts it."""
 
 
 class NightRecord(Frozen):
@@ -262,6 +294,8 @@ class NightRecord(Frozen):
     n_withheld: int = Field(ge=0)
     work: tuple[RunWork, ...] = ()
     """For each run: how much was reused, how much was paid, and why."""
+    budget: tuple[CapSpent, ...] = ()
+    """What was spent of each cap; empty where there was none."""
 
 
 class QualityCheck(Frozen):

@@ -1,11 +1,13 @@
 """Scores: one metric's value on one turn of one episode. What is missing is None with a reason, never 0."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Self
 
 from pydantic import Field, model_validator
 
 from schemas.base import Frozen
+from schemas.episode import Episode, StopReason
 
 
 class UnscoredReason(StrEnum):
@@ -15,12 +17,50 @@ class UnscoredReason(StrEnum):
     """The episode has no answer for this turn."""
     NOTHING_TO_FORGET = "nothing_to_forget"
     """No earlier instruction had been passed: the ratio has no denominator."""
+    UNDEFINED = "undefined"
+    """The metric has no value here by its definition."""
+    SOURCE_MISSING = "source_missing"
+    """The dataset lacks what the metric compares with, or a tree that tests need."""
+    CONTEXT_LENGTH = "context_length"
+    """The dialogue is longer than the model's context."""
+    TOOLCHAIN_MISSING = "toolchain_missing"
+    """The sandbox has no compiler or runtime for the answer's language."""
     JUDGE_UNPARSABLE = "judge_unparsable"
+    """No answer of the judge could be read."""
+    JUDGE_SILENT = "judge_silent"
+    """The judge gave no answer: a recording without it, a refusal."""
 
     @property
     def is_fault(self) -> bool:
         """Whether it counts towards the limit above which a run is withheld."""
-        return self is not UnscoredReason.NOTHING_TO_FORGET
+        return self not in _NO_FAULTS
+
+
+_NO_FAULTS = frozenset(
+    {
+        UnscoredReason.NOTHING_TO_FORGET,
+        UnscoredReason.UNDEFINED,
+        UnscoredReason.SOURCE_MISSING,
+        UnscoredReason.CONTEXT_LENGTH,
+        UnscoredReason.TOOLCHAIN_MISSING,
+    }
+)
+
+
+def reason_of(episode: Episode, turn: int) -> UnscoredReason:
+    """Why a round's answer has no verdict.
+
+    An answer that nothing was decided about is our fault, and so is an answer that a fault prevented. A conversation that is
+    longer than the model's context is nobody's.
+    """
+    if episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA:
+        return UnscoredReason.INFRA
+    return UnscoredReason.CONTEXT_LENGTH if episode.is_too_long else UnscoredReason.NO_ANSWER
+
+
+def worst_of(reasons: Collection[object]) -> UnscoredReason | None:
+    """The first of the reasons among these, in the order above: a fault of ours before all others. None without any."""
+    return next((reason for reason in UnscoredReason if reason in reasons), None)
 
 
 class Score(Frozen):

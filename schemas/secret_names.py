@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|WEBHOOK|APPRISE)(_|$)", re.IGNORECASE)
 
 
 def looks_secret(name: str) -> bool:

@@ -12,16 +12,30 @@ from typing import Literal, Union, get_args, get_origin
 import pyarrow as pa
 from pydantic import BaseModel
 
-from schemas.dialog import Dialog
+from schemas.checkpoint import Checkpoint
+from schemas.comparison import ComparisonRule
+from schemas.dialog import Context, Dialog
+from schemas.embedding import Embedding, Float32
 from schemas.episode import Episode
 from schemas.problem import Problem, QuarantinedRow
+from schemas.rating import Rating
+from schemas.release import Release
 from schemas.run import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.score import Score
-from schemas.verdict import JudgeVerdict, TestVerdict
+from schemas.served import ServedHours
+from schemas.serving import Serving
+from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
+from schemas.work import StageTime
 
 NAME_KEY, VERSION_KEY = b"parley.table", b"parley.version"
 
-_SCALARS: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_SCALARS: dict[object, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    Float32: pa.float32(),
+}
 
 
 def _without_none(annotation: object) -> tuple[object, bool]:
@@ -48,8 +62,8 @@ def arrow_type(annotation: object) -> pa.DataType:
             return pa.struct(_fields(annotation))
         if issubclass(annotation, Enum):
             return pa.string()
-        if annotation in _SCALARS:
-            return _SCALARS[annotation]
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
     raise TypeError(f"{annotation} has no Arrow type; use a scalar, an enum, a model or a tuple")
 
 
@@ -69,6 +83,8 @@ class Table:
     version: int
     partition_by: tuple[str, ...]
     """Columns that name the folders, in order."""
+    is_loaded: bool = True
+    """Whether the warehouse holds it, too. False for what people do not ask by SQL."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -82,17 +98,29 @@ _DATASET = ("benchmark", "dataset_version")
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        Table("dialogs", Dialog, 2, _DATASET),
+        Table("dialogs", Dialog, 3, _DATASET),
         Table("problems", Problem, 2, _DATASET),
         Table("quarantine", QuarantinedRow, 1, _DATASET),
-        Table("episodes", Episode, 2, _RUN),
-        Table("test_verdicts", TestVerdict, 2, _RUN),
-        Table("judge_verdicts", JudgeVerdict, 1, _RUN),
+        Table("episodes", Episode, 3, _RUN),
+        Table("test_verdicts", TestVerdict, 3, _RUN),
+        Table("judge_verdicts", JudgeVerdict, 2, _RUN),
+        Table("judge_drift_answers", JudgeDriftAnswer, 1, ("night_id",)),
         Table("scores", Score, 1, _RUN),
-        Table("runs", RunRecord, 3, _RUN),
+        Table("runs", RunRecord, 5, _RUN),
         Table("run_episodes", RunEpisode, 1, _RUN),
         Table("quality_checks", QualityCheck, 1, _RUN),
-        Table("models", ModelRecord, 1, ("model",)),
-        Table("nights", NightRecord, 2, ("night_id",)),
+        Table("models", ModelRecord, 2, ("model",)),
+        Table("served_hours", ServedHours, 1, _RUN),
+        Table("nights", NightRecord, 4, ("night_id",)),
+        Table("checkpoints", Checkpoint, 1, ("family",)),
+        Table("embeddings", Embedding, 1, ("embedder",), is_loaded=False),
+        Table("ratings", Rating, 1, ("rater",)),
+        Table("contexts", Context, 1, _DATASET),
+        Table("comparison_rules", ComparisonRule, 1, _RUN),
+        Table("releases", Release, 1, _RUN),
+        Table("serving", Serving, 1, ("night_id",)),
+        Table("stage_times", StageTime, 1, ("night_id",), is_loaded=False),
     )
 }
+LOADED = {name: table for name, table in TABLES.items() if table.is_loaded}
+"""Tables that the warehouse holds, too."""

@@ -5,6 +5,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from schemas.base import Frozen
+from schemas.content_id import content_id
+from schemas.problem import SuiteKind
+from schemas.run import Limits
 
 
 class Outcome(StrEnum):
@@ -17,13 +20,19 @@ class Outcome(StrEnum):
     """The program's own time limit; counts as not passed."""
     INFRA = "infra"
     """Machine or service; never counts against the model."""
+    UNSCORED = "unscored"
+    """What the program needs is not there (`reason`): no fault, and never counts against the model."""
 
 
 class FailureReason(StrEnum):
-    """Why a test failed, where that is to be counted and listed."""
+    """Why a test failed, or has no verdict, where that is to be counted and listed."""
 
     TAMPERING = "tampering"
     """The answer reached for its tests or its judge (frames, memory, /proc, the runner's objects, patched assertions)."""
+    TOOLCHAIN_MISSING = "toolchain_missing"
+    """Unscored: the sandbox has no compiler or runtime for the answer's language."""
+    SOURCE_MISSING = "source_missing"
+    """Unscored: the tree that the tests run in is not there."""
 
 
 class CaseVerdict(Frozen):
@@ -45,7 +54,7 @@ class ProgramVerdict(Frozen):
     reason: FailureReason | None = None
     """Why it failed, where that is to be counted: tampering with its tests."""
     duration_s: float = Field(default=0.0, ge=0)
-    """On the clock, the sandbox's set-up included."""
+    """On the clock, the sandbox's set-up included; of a run that decided several programs, an equal share."""
     compile_error: str | None = None
     """The traceback that `compile(code, "tmp.py", "exec")` ends with; None where the code compiles."""
     module_error: str | None = None
@@ -76,10 +85,14 @@ class TestVerdict(Frozen):
     verdict_id: str | None = None
     """None where nothing ran (no answer)."""
     sandbox: str
+    n_cases: int | None = Field(default=None, ge=0)
+    """Test cases of the program; None where they were not told apart."""
+    n_passed: int | None = Field(default=None, ge=0)
+    """Test cases that passed."""
 
 
 class JudgeVerdict(Frozen):
-    """One judge's rating of one turn (or of the whole episode: turn 0)."""
+    """One dimension of one judge's rating of one turn (or of the whole episode: turn 0)."""
 
     run_id: str
     benchmark: str
@@ -90,9 +103,72 @@ class JudgeVerdict(Frozen):
     turn: int = Field(ge=0)
     rubric: str
     judge: str
+    """The judging model's label."""
     judgement_id: str
+    """The same for equal prompts to an equal judge. All dimensions of one judgement share it."""
     value: float | None = None
+    """The rating; None where it is a word (`label`), or where there is none (`unscored_reason`)."""
     unscored_reason: str | None = None
     raw: str = ""
+    """The judge's last answer, as it came."""
     input_tokens: int | None = Field(default=None, ge=0)
     output_tokens: int | None = Field(default=None, ge=0)
+    dimension: str = ""
+    """What is rated, where a rubric rates several things."""
+    label: str | None = None
+    """The rating as a word, where the rubric asks for one of several."""
+    answer_json: str | None = None
+    """The parsed answer, canonical JSON; None where no answer could be read."""
+    rubric_version: str = ""
+    n_calls: int = Field(default=0, ge=0)
+    """Requests sent for it, repeated ones included."""
+    latency_s: float | None = Field(default=None, ge=0)
+    """Seconds from request to answer, over all calls."""
+    served_model: str | None = None
+    is_reused: bool = False
+    """Whether another run, or another dialogue of this one, had asked the same before."""
+
+
+class JudgeDriftAnswer(Frozen):
+    """One dimension of a bundled judgement that a night asked a judge anew."""
+
+    night_id: str
+    asked_at: str
+    """UTC, ISO 8601."""
+    judge: str
+    """The judging model's label."""
+    revision: str
+    rubric: str
+    """`BENCHMARK.RUBRIC`."""
+    rubric_version: str
+    case_number: int = Field(ge=0)
+    dimension: str
+    value: float | None = None
+    label: str | None = None
+    unscored_reason: str | None = None
+
+
+def verdict_id(
+    *,
+    code: str,
+    tests: tuple[str, ...],
+    runner_version: int,
+    environment: str,
+    limits: Limits,
+    kind: SuiteKind = "statements",
+    entry_point: str = "",
+    tree: str = "",
+    cases: tuple[str, ...] = (),
+) -> str:
+    """Id of one program's verdict. Equal programs in equal environments are run once.
+
+    Args:
+        environment: the sandbox's fingerprint (backend, Python, installed versions or image digest).
+        kind: the kind of the tests. `statements` adds nothing to the id, so that verdicts older than the other kinds keep theirs.
+        entry_point: see `TestRun`; like the next two it adds nothing where it is empty.
+        tree: digest of the files that the tests run in.
+        cases: names of the cases that decide, where not all do.
+    """
+    parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
+    later = {"kind": kind if kind != "statements" else "", "entry_point": entry_point, "tree": tree, "cases": cases}
+    return content_id(parts | {name: value for name, value in later.items() if value})

@@ -53,6 +53,14 @@ class RunWork(Frozen):
     programs_run: int = Field(default=0, ge=0)
     programs_reused: int = Field(default=0, ge=0)
     """Programs whose verdict was known already, for the same environment."""
+    judgements_asked: int = Field(default=0, ge=0)
+    """Judgements that a judge was asked for."""
+    judgements_reused: int = Field(default=0, ge=0)
+    """Judgements known already, for the same prompt and judge."""
+    texts_embedded: int = Field(default=0, ge=0)
+    """Texts that the embedder was asked for."""
+    embeddings_reused: int = Field(default=0, ge=0)
+    """Texts whose vector was known already."""
     compared_with: str | None = None
     """Run that `why` compares with: this run's earlier state, or the latest run of this model and setting; None for the first."""
     why: tuple[Difference, ...] = ()
@@ -61,3 +69,15 @@ class RunWork(Frozen):
     def is_reused(self) -> bool:
         """Whether the run stood finished as wanted, so that nothing was done for it."""
         return self.compared_with == self.run_id and not self.why
+
+
+class StageTime(Frozen):
+    """How long one stage of a run took in one night. Runs go side by side, so their stages overlap."""
+
+    night_id: str
+    run_id: str
+    """Empty for what is the whole night's."""
+    title: str
+    stage: str
+    started_at: str
+    seconds: float = Field(ge=0)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMN_OF_FOLDER = {"run": "run_id", "dataset": "dataset_version", "night": "night_id"}
-REPLACED_IN_PLACE = frozenset({"runs", "run_episodes", "quality_checks", "models", "nights"})
+REPLACED_IN_PLACE = frozenset(
+    {"runs", "run_episodes", "quality_checks", "models", "nights", "checkpoints", "ratings", "comparison_rules", "releases"}
+    | {"served_hours", "serving"}
+)
 """Tables whose parts may change under their name. Elsewhere a part's name says its content."""
 
 
@@ -29,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """The folder of one run, dataset, model or night in one table."""
+    """The folder of one run, dataset, model, night, family or rater in one table."""
 
     table: str
     folder: str
@@ -45,7 +48,7 @@ class Partition:
 
     @property
     def last_key(self) -> str:
-        """Value of the innermost key: the run, dataset version, model or night."""
+        """Value of the innermost key: the run, dataset version, model, night, family or rater."""
         return unquote(self.folder.rsplit("=", 1)[1])
 
 

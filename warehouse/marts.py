@@ -138,7 +138,11 @@ def _insert(connection: "DuckDBPyConnection", marts: Sequence[SqlFile], runs: Co
 
 
 def _selection(mart: SqlFile) -> str:
-    return f"select * from (\n{mart.statement}\n) as mart where run_id in (select run_id from changed_runs)\norder by all"
+    """The mart's rows, each with the share of the tasks that its run has: NULL where it has all."""
+    return (
+        f"select mart.*, runs.task_share from (\n{mart.statement}\n) as mart inner join runs on mart.run_id = runs.run_id"
+        " where mart.run_id in (select run_id from changed_runs)\norder by all"
+    )
 
 
 def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[str]) -> None:

@@ -6,7 +6,7 @@ The file holds nothing that the lake does not: one of another version is not alt
 import hashlib
 from typing import TYPE_CHECKING
 
-from schemas.tables import TABLES
+from schemas.tables import LOADED
 from warehouse import sql_files
 
 if TYPE_CHECKING:
@@ -17,10 +17,23 @@ FORMAT = 1
 
 DDL = (
     *("runs", "run_episodes", "models", "nights", "problems", "dialogs", "quarantine", "episode_rows", "turn_rows"),
-    *("test_verdict_rows", "judge_verdicts", "score_rows", "quality_checks"),
+    *("test_verdict_rows", "judge_verdicts", "judge_drift_answers", "score_rows", "quality_checks"),
+    *("ratings", "agreement", "contexts", "checkpoints", "served_hours", "serving"),
+    *("comparison_rules", "comparisons", "history", "releases"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
     *("stable_mean", "is_fault", "pooled"),
-    *("run_roles", "night_work", "chosen_among", "chosen_attempts", "episodes", "turns", "scores", "test_verdicts"),
+    *(
+        "run_roles",
+        "night_work",
+        "chosen_among",
+        "chosen_attempts",
+        "episodes",
+        "steps",
+        "turns",
+        "judge_drift",
+        "scores",
+        "test_verdicts",
+    ),
 )
 """Statements of sql/ddl in an order in which each finds what it names."""
 
@@ -31,7 +44,7 @@ def current_version() -> str:
     ddl, staging = sql_files.load_all("ddl", DDL), sql_files.load_all("staging", sql_files.names("staging"))
     for statement in (*ddl, *staging):
         digest.update(f"{statement.name}\n{statement.statement}\n".encode())
-    for table in TABLES.values():
+    for table in LOADED.values():
         digest.update(f"{table.name} {table.version}\n".encode())
     return f"{FORMAT}-{digest.hexdigest()[:12]}"
 

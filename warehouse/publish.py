@@ -4,15 +4,18 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError, UnknownName, UsageError
 from warehouse import migrate
+from warehouse.agreement import refresh_agreement
+from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.copying import copy_file
 from warehouse.cut_off import drop_kept_blocks, keep_cut_off_blocks
@@ -65,6 +68,7 @@ def publish(
     *,
     run_ids: Sequence[str] | None = None,
     marts: Sequence[Traversable] = (),
+    directions: Mapping[str, str] = MappingProxyType({}),
     rebuild: bool = False,
     lock_timeout_s: float = 600.0,
 ) -> PublishReport:
@@ -96,7 +100,7 @@ def publish(
     with _publish_lock(home, lock_timeout_s):
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return _publish_locked(home, lake, None if run_ids is None else frozenset(run_ids), given, rebuild)
+                return _publish_locked(home, lake, None if run_ids is None else frozenset(run_ids), given, rebuild, directions)
             except LakeMoved as error:
                 LOG.info("%s went away while it was to be read (attempt %d of %d)", error, attempt, _ATTEMPTS)
         raise ParleyError(f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended")
@@ -123,7 +127,12 @@ def _publish_lock(home: Path, timeout_s: float) -> Iterator[None]:
 
 
 def _publish_locked(
-    home: Path, lake: Path, selected: Collection[str] | None, given: Sequence[SqlFile], rebuild: bool
+    home: Path,
+    lake: Path,
+    selected: Collection[str] | None,
+    given: Sequence[SqlFile],
+    rebuild: bool,
+    directions: Mapping[str, str],
 ) -> PublishReport:
     started = time.monotonic()
     listing = list_lake(lake)
@@ -147,6 +156,8 @@ def _publish_locked(
             connection.execute("rollback")
             return _report(connection, target, update, started, ())
         refresh_marts(connection, plan, update.touched, update.published)
+        refresh_agreement(connection)
+        refresh_comparisons(connection, update.touched, directions)
         validate(connection, plan.marts, update.touched if plan.complete else update.touched | update.published)
         warnings = (*(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld), *update.warnings)
         connection.execute("commit")

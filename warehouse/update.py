@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING
 from schemas.errors import SchemaMismatch
 from warehouse.lake import Listing, Partition
 from warehouse.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
+from warehouse.releasing import apply_releases
 from warehouse.seal import SEALED
 from warehouse.withholding import Withheld, changed_since_checked, unsound, withhold
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OF_ALL_RUNS = ("runs", "quality_checks")
+OF_ALL_RUNS = ("runs", "quality_checks", "comparison_rules", "releases", "served_hours")
 OF_PUBLISHED_RUNS = ("run_episodes", "test_verdicts", "judge_verdicts", "scores")
-OF_NO_RUN = ("models", "nights", "problems", "dialogs", "quarantine")
+OF_NO_RUN = (
+    "models",
+    "nights",
+    "checkpoints",
+    "judge_drift_answers",
+    "problems",
+    "dialogs",
+    "quarantine",
+    "ratings",
+    "contexts",
+    "serving",
+)
 
 Choice = Callable[[Partition], bool]
 
@@ -53,6 +65,8 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
     An unfinished run has only its row and its quality checks in the warehouse. Episodes of all runs of a published run's
     benchmark and model are loaded, since it may share any of them; the views show the ones that published runs contain.
 
+    A withheld run that was released counts as finished.
+
     A finished run is withheld where its files changed after the checks, cannot be read or do not fit together.
 
     Args:
@@ -74,6 +88,7 @@ def update_tables(connection: "DuckDBPyConnection", lake: Path, listing: Listing
         changed = sync(table, _any, of_selected_run)
         if table == "runs":
             update.touched.update(partition.last_key for partition in changed)
+    update.touched |= apply_releases(connection)
     update.withheld += withhold(
         connection, changed_since_checked(lake, _records_to_compare(connection, listing, update, selected))
     )
@@ -170,7 +185,8 @@ def _prices(connection: "DuckDBPyConnection") -> set[tuple[object, ...]]:
     """Every column that marts read of models. Each run of a model writes its part, mostly with unchanged values."""
     return set(
         connection.execute(
-            "select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output from models"
+            "select model, revision, weights_digest, chat_template, usd_per_million_input, usd_per_million_output, usd_per_hour"
+            " from models"
         ).fetchall()
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError
-from schemas.tables import TABLES
+from schemas.tables import LOADED
 from warehouse.connect import identifier
 from warehouse.load import targets
 from warehouse.marts import SHARED, set_runs
@@ -42,7 +42,7 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[SqlFile], new: Co
 
 
 def _row_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
-    for table in TABLES:
+    for table in LOADED:
         target = targets(table)[0]
         loaded = _one(connection, "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?", [table])
         held = _one(connection, f"select count(*) from {identifier(target)}")

@@ -40,7 +40,7 @@ def withhold(connection: "DuckDBPyConnection", faults: Mapping[str, Sequence[str
     withheld = tuple(Withheld(run_id, "; ".join(said)[:_MAX_REASON]) for run_id, said in sorted(faults.items()) if said)
     for one in withheld:
         connection.execute(
-            "update runs set status = 'withheld', withheld_reason = ? where run_id = ?",
+            "update runs set status = 'withheld', withheld_reason = ?, released_because = null where run_id = ?",
             [f"found at publication: {one.reason}", one.run_id],
         )
         connection.execute(

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from schemas.errors import UnknownName
 from schemas.run import QualityCheck
-from warehouse.checks import dialogs, docs, episodes, problems, scores, validation, verdicts
+from warehouse.checks import dialogs, docs, episodes, judgements, problems, scores, validation, verdicts
 from warehouse.checks.context import CheckContext, Implication, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import warm
 
-SUITES: dict[str, Suite] = {s.table: s for s in (dialogs.SUITE, problems.SUITE, episodes.SUITE, verdicts.SUITE, scores.SUITE)}
+_SUITES = (dialogs.SUITE, problems.SUITE, episodes.SUITE, verdicts.SUITE, judgements.SUITE, scores.SUITE)
+SUITES: dict[str, Suite] = {suite.table: suite for suite in _SUITES}
 
 __all__ = [
     "SUITES",

@@ -39,6 +39,8 @@ class CheckContext:
     n_quarantined: int = 0
     problem_digests: Mapping[str, str] | None = None
     """problem_id -> row digest, for the dialogs' suite."""
+    context_turns: Mapping[str, int] | None = None
+    """Context -> how many turns it has, for the dialogs' suite."""
 
     wanted_episodes: frozenset[str] | None = None
     """Every episode id of the run."""
@@ -49,10 +51,16 @@ class CheckContext:
     check_served_model: bool | None = None
     """True where the endpoint must report one model name all through the run; None where an alias was allowed."""
     dialog_rounds: Mapping[str, int] | None = None
-    """Row digest -> user turns of its dialog. Leave None where a counterpart decides how long a dialogue is."""
+    """Row digest -> answers of the model in its dialog. Leave None where a counterpart decides how long a dialogue is."""
 
     episode_rounds: Mapping[str, int] | None = None
     """Final episode -> rounds to give a verdict and a score on, for the suites of `test_verdicts` and `scores`."""
+    judges: Mapping[str, str] | None = None
+    """Rubric -> label of the model that judges by it."""
+    judgement_ranges: Mapping[tuple[str, str], tuple[float, float]] | None = None
+    """(rubric, dimension) -> lowest and highest value."""
+    expected_judgements: frozenset[tuple[str, int, str, str]] | None = None
+    """(episode_id, turn, rubric, dimension) of every judgement there must be."""
     expected_verdicts: frozenset[tuple[str, int, str]] | None = None
     """(episode_id, turn, instruction_id) of every verdict there must be."""
     wall_limit_s: float | None = None

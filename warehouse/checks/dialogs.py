@@ -24,9 +24,19 @@ from warehouse.checks.rule import (
 )
 
 DIGEST = f"^[0-9a-f]{{{ID_LENGTH}}}$"
-_ROLES = frozenset(role.value for role in Role)
+_ROLES = frozenset(role.value for role in Role if role is not Role.TOOL)
 
-_rows = plain_rows("benchmark", "dataset_version", "dialog_id", "problem_id", "problem_digest", "row_digest", "turns")
+_rows = plain_rows(
+    "benchmark",
+    "dataset_version",
+    "dialog_id",
+    "problem_id",
+    "problem_digest",
+    "row_digest",
+    "turns",
+    "context_id",
+    "context_turns",
+)
 
 
 def _spoken(row: Row) -> list[Mapping[str, Any]]:
@@ -74,8 +84,25 @@ def _no_first_question(row: Row, context: CheckContext) -> str | None:
 
 
 def _blank_turn(row: Row, context: CheckContext) -> str | None:
-    blank = next((turn for turn in row["turns"] if turn["content"] is not None and not turn["content"].strip()), None)
+    said = (turn for turn in row["turns"] if turn["content"] is not None and not turn["do_eval"])
+    blank = next((turn for turn in said if not turn["content"].strip()), None)
     return f"turn {blank['turn']}: {blank['role']} says nothing" if blank else None
+
+
+def _nothing_to_answer(row: Row, context: CheckContext) -> str | None:
+    answers = {turn["turn"]: turn for turn in row["turns"] if turn["role"] == Role.ASSISTANT.value}
+    asked = [turn["turn"] for turn in row["turns"] if turn["role"] == Role.USER.value]
+    is_scripted = all(t in answers and answers[t]["content"] is not None and not answers[t]["do_eval"] for t in asked)
+    return "a script gives every answer: the model is asked for none" if asked and is_scripted else None
+
+
+def _no_context(row: Row, context: CheckContext) -> str | None:
+    if row["context_id"] is None:
+        return f"{row['context_turns']} turns of no context" if row["context_turns"] else None
+    n_turns = (context.context_turns or {}).get(row["context_id"])
+    if n_turns is None:
+        return f"no context {row['context_id']!r} was staged"
+    return None if 0 < row["context_turns"] <= n_turns else f"{row['context_turns']} turns of a context that has {n_turns}"
 
 
 def _no_problem(row: Row, context: CheckContext) -> str | None:
@@ -116,6 +143,8 @@ SUITE = Suite(
                 no_fault("user_and_assistant_alternate", "each user turn is answered once", _not_alternating),
                 no_fault("first_user_turn_present", "the first call to the model is made from it", _no_first_question),
                 no_fault("no_blank_turn", "a blank message is a fault of staging; an answer to be given is null", _blank_turn),
+                no_fault("something_to_answer", "a dialog in which nobody is asked tells nothing", _nothing_to_answer),
+                no_fault("context_staged", "the dialog begins with it", _no_context, needs="context_turns"),
                 no_fault("dialog_has_problem", "tests come from the problem", _no_problem, needs="problem_digests"),
             ),
         ),

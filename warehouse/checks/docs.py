@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +79,6 @@ def _write(path: Path, text: str) -> None:
 def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> str:
     from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
     from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
-    from great_expectations.render.view.view import DefaultJinjaPageView
-    from jinja2 import ChoiceLoader, DictLoader
-
-    class EscapedOnce(DefaultJinjaPageView):
-        """Escapes nothing: every text was escaped before."""
-
-        @staticmethod
-        def _escape_template_param_value(value: Any) -> Any:
-            return value
 
     n_passed = sum(bool(f.result.success) for f in found)
     result = ExpectationSuiteValidationResult(
@@ -102,10 +94,26 @@ def _render(table: str, found: Sequence[RuleResult], context: CheckContext) -> s
         meta={"run_id": RunIdentifier(run_name=html.escape(context.run_id), run_time=context.checked_at)},
     )
     rendered = ValidationResultsPageRenderer(run_info_at_end=True).render(result)
+    page = _LINKED_STYLE.sub("", _view().render(rendered, show_how_to_buttons=False))
+    return page.replace("<head>", f"<head>{_POLICY}", 1)
+
+
+@cache
+def _view() -> Any:
+    """Great Expectations' pages with our templates: one for all pages, since it compiles each template anew."""
+    from great_expectations.render.view.view import DefaultJinjaPageView
+    from jinja2 import ChoiceLoader, DictLoader
+
+    class EscapedOnce(DefaultJinjaPageView):
+        """Escapes nothing: every text was escaped before."""
+
+        @staticmethod
+        def _escape_template_param_value(value: Any) -> Any:
+            return value
+
     view = EscapedOnce()
     view.env.loader = ChoiceLoader([DictLoader(_TEMPLATES), *([view.env.loader] if view.env.loader else [])])
-    page = _LINKED_STYLE.sub("", view.render(rendered, show_how_to_buttons=False))
-    return page.replace("<head>", f"<head>{_POLICY}", 1)
+    return view
 
 
 def _shown(result: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.dialog import Role
-from schemas.episode import StopReason
+from schemas.episode import SCRIPTED, StepKind, StopReason
 from warehouse.checks.context import CheckContext
 from warehouse.checks.dialogs import DIGEST
 from warehouse.checks.rule import (
@@ -44,7 +44,8 @@ _COLUMNS = (
     "finished_at",
 )
 _COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
-_STEP_FIELDS = ("turn", "role", "served_model", *_COUNTS)
+_STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
+_SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
 
 
 def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
@@ -52,7 +53,9 @@ def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
     slim: list[list[Mapping[str, Any]]] = []
     for chunk in steps.chunks:
         said = chunk.flatten()
-        flat = pa.table({name: said.field(name) for name in _STEP_FIELDS}).to_pylist()
+        flat = pa.table(
+            {**{name: said.field(name) for name in _STEP_FIELDS}, "asked": _call_ids(said.field("calls"))}
+        ).to_pylist()
         start = 0
         for length in chunk.value_lengths().to_pylist():
             slim.append(flat[start : start + (length or 0)])
@@ -60,17 +63,23 @@ def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
     return slim
 
 
+def _call_ids(calls: pa.ListArray) -> pa.ListArray:
+    """The ids of each step's calls, without names and arguments."""
+    return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
+
+
 def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
     rows = data.select(list(_COLUMNS)).to_pylist()
     for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
         row["steps"] = steps
-        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in steps)
+        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in _spoken(row))
         row["final_episode_id"] = row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
     return rows
 
 
 def _spoken(row: Row) -> list[Mapping[str, Any]]:
-    return [step for step in row["steps"] if step["role"] != Role.SYSTEM.value]
+    """The messages of the dialogue."""
+    return [step for step in row["steps"] if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value]
 
 
 def _not_wanted(row: Row, context: CheckContext) -> str | None:
@@ -121,6 +130,43 @@ def _said_twice(row: Row, context: CheckContext) -> str | None:
     return None
 
 
+def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
+    last, asks = 0, True
+    for step in row["steps"]:
+        if step["role"] == Role.SYSTEM.value:
+            continue
+        if step["kind"] == StepKind.MESSAGE.value:
+            last, asks = step["turn"], step["role"] == Role.ASSISTANT.value
+            continue
+        seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
+        if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
+            return f"turn {step['turn']}: a step of {step['role']} stands where {seat} has turn {turn}"
+    return None
+
+
+def _observation_without_call(row: Row, context: CheckContext) -> str | None:
+    asked: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value:
+            asked = set()
+        if step["kind"] == StepKind.OBSERVATION.value:
+            if step["call_id"] not in asked:
+                return f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is no open call of the turn"
+            asked.remove(step["call_id"])
+        asked.update(step["asked"] or ())
+    return None
+
+
+def _call_without_observation(row: Row, context: CheckContext) -> str | None:
+    asked: set[str] = set()
+    for step in row["steps"]:
+        if step["kind"] == StepKind.MESSAGE.value and asked:
+            return f"turn {step['turn']}: {step['role']} speaks while {', '.join(sorted(asked)[:5])} is unanswered"
+        asked.update(step["asked"] or ())
+        asked.discard(step["call_id"])
+    return None
+
+
 def _negative_count(row: Row, context: CheckContext) -> str | None:
     for step in row["steps"]:
         for name in _COUNTS:
@@ -143,7 +189,8 @@ def _answers_missing(row: Row, context: CheckContext) -> str | None:
     rounds = (context.dialog_rounds or {}).get(row["row_digest"])
     if rounds is None:
         return f"no dialog was staged from the raw row {row['row_digest']}"
-    answered = {step["turn"] for step in row["steps"] if step["role"] == Role.ASSISTANT.value}
+    answers = (step for step in _spoken(row) if step["role"] == Role.ASSISTANT.value)
+    answered = {step["turn"] for step in answers if _SCRIPTED not in step["labels"]}
     return None if len(answered) == rounds else f"finished with {len(answered)} answered turns of {rounds}"
 
 
@@ -213,6 +260,9 @@ SUITE = Suite(
                 no_fault("turns_contiguous", "turn n of scores is turn n of the episode", _turns_broken),
                 no_fault("user_before_assistant", "an answer to nothing is no answer", _answer_before_question),
                 no_fault("turn_and_role_once", "two answers to one turn have no one verdict", _said_twice),
+                no_fault("steps_before_their_message", "a turn ends with its message", _step_out_of_place),
+                no_fault("observation_of_a_call", "a result belongs to one call of its turn", _observation_without_call),
+                no_fault("calls_observed", "a model that calls a tool goes on from its result", _call_without_observation),
                 no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls", _negative_count),
                 no_fault("started_before_finished", "durations are differences", _ends_before_it_starts),
                 no_fault("finished_with_an_answer", "a finished dialogue has been answered", _finished_without_answer),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.verdict import Outcome
+from schemas.verdict import FailureReason, Outcome
 from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import (
     FrameRules,
@@ -33,10 +33,12 @@ _rows = plain_rows(
     "turn",
     "instruction_id",
     "outcome",
+    "reason",
     "duration_s",
     "verdict_id",
     "sandbox",
 )
+_MISSING = (FailureReason.TOOLCHAIN_MISSING.value, FailureReason.SOURCE_MISSING.value)
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 
@@ -77,6 +79,8 @@ def _too_long(row: Row, context: CheckContext) -> str | None:
 def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
     if row["outcome"] == Outcome.ERROR.value and row["verdict_id"] is not None:
         return "there was no answer to run, but it has a verdict id"
+    if row["outcome"] == Outcome.UNSCORED.value and row["reason"] not in _MISSING:
+        return f"unscored for the reason {row['reason']!r}, which is none"
     if row["outcome"] in _RAN and not row["verdict_id"]:
         return f"{row['outcome']}, but no program was run (no verdict id)"
     return None
@@ -135,7 +139,7 @@ SUITE = Suite(
                 not_empty("verdicts_present", "a run without verdicts has no result"),
                 present("episode_id_present", "a verdict is on an episode's answer", "episode_id"),
                 present("instruction_id_present", "a verdict is by an instruction's tests", "instruction_id"),
-                one_of("outcome_known", "passed, failed, error, timeout or infra, nothing else", "outcome", list(Outcome)),
+                one_of("outcome_known", "one of the outcomes, nothing else", "outcome", list(Outcome)),
                 unique("verdict_unique", "a verdict counts once", *_KEY),
                 at_least("turn_from_one", "turns are numbered from 1", "turn", 1),
                 no_fault("duration_not_negative", "durations are seconds", _not_a_duration),

@@ -8,6 +8,7 @@ create table dialogs (
         turn bigint,
         "role" varchar,
         "content" varchar,
+        do_eval boolean,
         reference varchar,
         instruction_id varchar,
         labels struct("key" varchar, "value" varchar)[],
@@ -15,5 +16,7 @@ create table dialogs (
     )[] not null,
     labels struct("key" varchar, "value" varchar)[] not null,
     row_digest varchar not null,
-    problem_digest varchar not null
+    problem_digest varchar not null,
+    context_id varchar,
+    context_turns bigint not null
 )

@@ -1,4 +1,4 @@
--- One row per published run x episode x turn x rubric x judge (turn 0: the whole episode).
+-- One row per published run x episode x turn x rubric x dimension x judge (turn 0: the whole episode).
 create table judge_verdicts (
     run_id varchar not null,
     benchmark varchar not null,
@@ -14,5 +14,13 @@ create table judge_verdicts (
     unscored_reason varchar,
     raw varchar not null,
     input_tokens bigint,
-    output_tokens bigint
+    output_tokens bigint,
+    dimension varchar not null,
+    label varchar,
+    answer_json varchar,
+    rubric_version varchar not null,
+    n_calls bigint not null,
+    latency_s double,
+    served_model varchar,
+    is_reused boolean not null
 )

@@ -7,5 +7,6 @@ create table models (
     weights_digest varchar not null,
     chat_template varchar not null,
     usd_per_million_input double,
-    usd_per_million_output double
+    usd_per_million_output double,
+    usd_per_hour double
 )

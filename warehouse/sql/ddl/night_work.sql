@@ -23,6 +23,10 @@ select
     work.usd,
     work.programs_run,
     work.programs_reused,
+    work.judgements_asked,
+    work.judgements_reused,
+    work.texts_embedded,
+    work.embeddings_reused,
     work.compared_with,
     work.why
 from works

@@ -25,7 +25,12 @@ create table nights (
         usd double,
         programs_run bigint,
         programs_reused bigint,
+        judgements_asked bigint,
+        judgements_reused bigint,
+        texts_embedded bigint,
+        embeddings_reused bigint,
         compared_with varchar,
         why struct(field varchar, before varchar, after varchar, reruns varchar)[]
-    )[] not null
+    )[] not null,
+    budget struct(cap varchar, allowed double, spent double, is_met boolean, n_estimated bigint)[] not null
 )

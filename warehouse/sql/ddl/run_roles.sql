@@ -1,4 +1,4 @@
--- One row per run x role that a model plays in it (subject, simulator, judge).
+-- One row per run x role that a model plays in it (subject, simulator, judge) x model.
 create view run_roles as
 with
 specs as (
@@ -8,6 +8,10 @@ roles as (
     select s.run_id, r.role, json_extract(s.spec_json, '$.' || r.role) as identity
     from specs as s
     cross join (values ('subject'), ('simulator'), ('judge')) as r(role)
+    union
+    select s.run_id, 'judge' as role, json_extract(j.rubric, '$.judge') as identity
+    from specs as s
+    cross join unnest(json_extract(s.spec_json, '$.judges[*]')) as j(rubric)
 )
 select
     run_id,

@@ -14,6 +14,7 @@ create table runs (
     seed bigint not null,
     status varchar not null,
     withheld_reason varchar,
+    released_because varchar,
     started_at varchar not null,
     finished_at varchar not null,
     n_episodes bigint not null,
@@ -26,6 +27,8 @@ create table runs (
     docs_path varchar,
     state_digest varchar,
     parley_version varchar not null,
+    task_share double,
+    subsample_seed bigint,
     state struct(key varchar, value varchar)[] not null,
     work struct(
         run_id varchar,
@@ -46,6 +49,10 @@ create table runs (
         usd double,
         programs_run bigint,
         programs_reused bigint,
+        judgements_asked bigint,
+        judgements_reused bigint,
+        texts_embedded bigint,
+        embeddings_reused bigint,
         compared_with varchar,
         why struct(field varchar, before varchar, after varchar, reruns varchar)[]
     )

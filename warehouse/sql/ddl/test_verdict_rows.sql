@@ -13,5 +13,7 @@ create table test_verdict_rows (
     reason varchar,
     duration_s double,
     verdict_id varchar,
-    sandbox varchar not null
+    sandbox varchar not null,
+    n_cases bigint,
+    n_passed bigint
 )

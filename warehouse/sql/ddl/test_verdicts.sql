@@ -15,6 +15,8 @@ select
     tested.duration_s,
     tested.verdict_id,
     tested.sandbox,
+    tested.n_cases,
+    tested.n_passed,
     runs.isolated
 from test_verdict_rows as tested
 inner join runs

@@ -1,4 +1,4 @@
--- One row per message of an attempt at an episode, under the run that paid for it. Read the view `turns` instead.
+-- One row per step of an attempt at an episode, under the run that paid for it. Read the views `turns` and `steps` instead.
 create table turn_rows (
     run_id varchar not null,
     part varchar not null,
@@ -16,5 +16,10 @@ create table turn_rows (
     n_calls bigint not null,
     compilation_feedback varchar,
     execution_feedback varchar,
-    verbal_feedback varchar
+    verbal_feedback varchar,
+    kind varchar not null,
+    calls struct(call_id varchar, "name" varchar, arguments varchar)[] not null,
+    call_id varchar,
+    tree varchar,
+    labels struct("key" varchar, "value" varchar)[] not null
 )

@@ -1,4 +1,4 @@
--- One row per run x role (subject, simulator, judge) x model, priced by its identity. `usd`: NULL if a price or count is unknown.
+-- One row per run x role (subject, simulator, judge) x model. `usd`: of its tokens, `usd_hourly`: of its server; NULL if unknown.
 with
 changed as (
     select run_id from changed_runs
@@ -23,6 +23,7 @@ messages as (
         messages.n_calls as calls,
         messages.input_tokens,
         messages.output_tokens,
+        messages.kind = 'message' as is_turn,
         attempts.paid_by_run_id <> attempts.run_id as reused
     from changed_attempts as attempts
     inner join turn_rows as messages
@@ -30,26 +31,31 @@ messages as (
         and attempts.paid_by_run_id = messages.run_id
         and attempts.part = messages.part
         and attempts.attempt = messages.attempt
-    where messages.role = 'assistant' or (messages.role = 'user' and messages.n_calls > 0)
+    where messages.n_calls > 0
+        or (
+            messages.role = 'assistant' and messages.kind = 'message'
+            and not list_contains(messages.labels, {'key': 'said_by', 'value': 'script'})
+        )
 ),
 judgements as (
     select
         judge_verdicts.run_id,
         'judge' as role,
         judge_verdicts.judge,
-        1 as calls,
+        max(judge_verdicts.n_calls) as calls,
         max(judge_verdicts.input_tokens) as input_tokens,
         max(judge_verdicts.output_tokens) as output_tokens,
-        false as reused
+        true as is_turn,
+        bool_and(judge_verdicts.is_reused) as reused
     from judge_verdicts
     inner join changed
         on judge_verdicts.run_id = changed.run_id
     group by judge_verdicts.run_id, judge_verdicts.judge, judge_verdicts.judgement_id
 ),
 said as (
-    select run_id, role, judge, calls, input_tokens, output_tokens, reused from messages
+    select run_id, role, judge, calls, input_tokens, output_tokens, is_turn, reused from messages
     union all
-    select run_id, role, judge, calls, input_tokens, output_tokens, reused from judgements
+    select run_id, role, judge, calls, input_tokens, output_tokens, is_turn, reused from judgements
 ),
 counted as (
     select
@@ -57,13 +63,26 @@ counted as (
         role,
         judge,
         sum(calls)::bigint as calls,
-        count(*) as n_turns,
-        count(*) filter (where reused) as n_reused,
+        count(*) filter (where is_turn) as n_turns,
+        count(*) filter (where is_turn and reused) as n_reused,
         sum(input_tokens)::bigint as input_tokens,
         sum(output_tokens)::bigint as output_tokens,
         count(*) filter (where input_tokens is null or output_tokens is null) as n_unknown_tokens
     from said
     group by run_id, role, judge
+),
+served as (
+    select
+        served_hours.run_id,
+        served_hours.role,
+        served_hours.role_model,
+        case when count(*) = count(served_hours.hours) then sum(served_hours.hours) end as server_hours,
+        case when count(*) = count(served_hours.hours * served_hours.gpus)
+            then sum(served_hours.hours * served_hours.gpus) end as gpu_hours
+    from served_hours
+    inner join changed
+        on served_hours.run_id = changed.run_id
+    group by served_hours.run_id, served_hours.role, served_hours.role_model
 )
 select
     counted.run_id,
@@ -80,6 +99,9 @@ select
     case when counted.n_unknown_tokens = 0 then (
         counted.input_tokens * models.usd_per_million_input + counted.output_tokens * models.usd_per_million_output
     ) / 1e6 end as usd,
+    served.server_hours,
+    served.gpu_hours,
+    served.server_hours * models.usd_per_hour as usd_hourly,
     runs.sandbox,
     runs.isolated
 from counted
@@ -89,6 +111,10 @@ left join roles
     on counted.run_id = roles.run_id
     and counted.role = roles.role
     and coalesce(counted.judge, roles.model) = roles.model
+left join served
+    on counted.run_id = served.run_id
+    and counted.role = served.role
+    and roles.model = served.role_model
 left join models
     on roles.model = models.model
     and roles.revision = models.revision

@@ -11,6 +11,7 @@ changed as (
         runs.seed,
         runs.sandbox,
         runs.isolated,
+        runs.released_because,
         runs.finished_at
     from runs
     inner join changed_runs
@@ -60,6 +61,7 @@ select
     changed.seed,
     changed.sandbox,
     changed.isolated,
+    changed.released_because,
     changed.finished_at
 from flat
 inner join changed

@@ -17,6 +17,8 @@ select
     leaderboard.samples,
     leaderboard.sandbox,
     leaderboard.isolated,
+    leaderboard.task_share,
+    leaderboard.released_because,
     leaderboard.run_id
 from leaderboard
 where list_contains($run_ids::varchar[], leaderboard.run_id)

@@ -7,6 +7,8 @@ select
     turns,
     labels,
     row_digest,
-    problem_digest
+    problem_digest,
+    context_id,
+    context_turns
 from incoming
 qualify row_number() over (partition by benchmark, dataset_version, dialog_id, row_digest order by problem_id, part) = 1

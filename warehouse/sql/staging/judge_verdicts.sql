@@ -1,4 +1,4 @@
--- One row per run x episode x turn x rubric x judge.
+-- One row per run x episode x turn x rubric x dimension x judge.
 select
     run_id,
     benchmark,
@@ -14,9 +14,17 @@ select
     unscored_reason,
     raw,
     input_tokens,
-    output_tokens
+    output_tokens,
+    dimension,
+    label,
+    answer_json,
+    rubric_version,
+    n_calls,
+    latency_s,
+    served_model,
+    is_reused
 from incoming
 qualify row_number() over (
-    partition by run_id, episode_id, turn, rubric, judge
-    order by "value" is null, judgement_id, "value"
+    partition by run_id, episode_id, turn, rubric, dimension, judge
+    order by unscored_reason is not null, judgement_id, "value", label
 ) = 1

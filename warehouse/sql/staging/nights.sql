@@ -6,6 +6,7 @@ select
     run_ids,
     n_published,
     n_withheld,
-    work
+    work,
+    budget
 from incoming
 qualify row_number() over (partition by night_id order by finished_at desc, n_published desc) = 1

@@ -26,6 +26,8 @@ select
     docs_path,
     state_digest,
     parley_version,
+    task_share,
+    subsample_seed,
     state,
     work
 from incoming

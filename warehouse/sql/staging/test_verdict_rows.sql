@@ -13,7 +13,9 @@ select
     reason,
     duration_s,
     verdict_id,
-    sandbox
+    sandbox,
+    n_cases,
+    n_passed
 from incoming
 qualify row_number() over (
     partition by run_id, episode_id, turn, instruction_id

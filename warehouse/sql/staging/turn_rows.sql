@@ -1,4 +1,4 @@
--- One row per message of an attempt at an episode.
+-- One row per step of an attempt at an episode.
 with
 messages as (
     select
@@ -27,5 +27,10 @@ select
     step.n_calls as n_calls,
     step.feedback.compilation as compilation_feedback,
     step.feedback.execution as execution_feedback,
-    step.feedback.verbal as verbal_feedback
+    step.feedback.verbal as verbal_feedback,
+    step.kind as kind,
+    step.calls as calls,
+    step.call_id as call_id,
+    step.tree as tree,
+    step.labels as labels
 from messages

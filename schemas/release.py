@@ -1,0 +1,34 @@
+"""A person's word that publishes a withheld run."""
+
+from collections.abc import Iterable
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
+
+_RESULTS = tuple(f"seal.{table}" for table in ("episodes", "run_episodes", "test_verdicts", "judge_verdicts", "scores"))
+
+
+class Release(Frozen):
+    """Publishes a run that its checks withhold, as it stood: other results of the same run need another word."""
+
+    run_id: str
+    benchmark: str
+    model: str
+    because: str
+    withheld_reason: str
+    """Why the run was withheld when it was released."""
+    released_at: str
+    """UTC, ISO 8601."""
+    results_digest: str
+    """Of the results that were released."""
+
+
+def results_digest(state: Iterable[tuple[str, str]], finished_at: str) -> str:
+    """Digest of a run's results: equal for equal files of episodes, verdicts and scores.
+
+    Args:
+        state: of the run's record, which holds the seals of these files.
+        finished_at: stands for the results of a record without seals.
+    """
+    sealed = sorted(pair for pair in state if pair[0] in _RESULTS)
+    return content_id(sealed or finished_at)

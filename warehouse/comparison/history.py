@@ -1,0 +1,137 @@
+"""The table `history`: a metric of a family's checkpoints in order, its trend, its change point, and the judges beside it."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warehouse.comparison.change import Change, Trend, change, trend
+from warehouse.comparison.judge_moves import JudgeMove, JudgeMoves
+from warehouse.comparison.paired import ALPHA, adjusted
+from warehouse.comparison.pairs import Directions, Row
+from warehouse.comparison.runs import ComparedRun
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Metric = tuple[str, int]
+"""(metric, its version): values of two versions are no series."""
+Results = Mapping[str, Mapping[Metric, Mapping[str, Any]]]
+"""run -> metric -> mean, interval and counts of the leaderboard."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A checkpoint of the series, 1 and up, with its result."""
+
+    position: int
+    run: ComparedRun
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One metric over the checkpoints."""
+
+    points: tuple[_Point, ...]
+    trend: Trend
+    change: Change
+
+    @property
+    def measured(self) -> tuple[_Point, ...]:
+        return _measured(self.points)
+
+
+def read_results(connection: "DuckDBPyConnection") -> Results:
+    """What the leaderboard says of every published run."""
+    found: dict[str, dict[Metric, Mapping[str, Any]]] = {}
+    for run_id, metric, version, *numbers in connection.execute(
+        "select run_id, metric, metric_version, mean, ci_low, ci_high, n, n_unscored from leaderboard order by all"
+    ).fetchall():
+        names = ("mean", "ci_low", "ci_high", "n", "n_unscored")
+        found.setdefault(run_id, {})[metric, version] = dict(zip(names, numbers, strict=True))
+    return found
+
+
+def history_rows(
+    checkpoints: Sequence[Sequence[ComparedRun]], results: Results, directions: Directions, moves: JudgeMoves
+) -> list[Row]:
+    """Rows of `history` of one series. Of several runs of a checkpoint the latest counts.
+
+    A judge's move is from the checkpoint before. p-values are adjusted over the metrics of the series.
+    """
+    runs = [max(found, key=lambda run: (run.finished_at, run.run_id)) for found in checkpoints]
+    moved = [JudgeMove(), *(moves.between(run, before) for before, run in itertools.pairwise(runs))]
+    lines = {metric: _line(runs, results, metric) for metric in sorted({m for run in runs for m in results.get(run.run_id, {})})}
+    names = {metric: f"{metric[0]} {metric[1]}" for metric in lines}
+    trend_q = adjusted({names[metric]: line.trend.p_value for metric, line in lines.items()})
+    change_q = adjusted({names[metric]: line.change.p_value for metric, line in lines.items()})
+    return [
+        {
+            **_place(point, metric, directions.get(metric[0])),
+            **_judged(moved[point.position - 1]),
+            **_told(line, trend_q[names[metric]], change_q[names[metric]]),
+            "is_change_point": point.position == _changed_at(line, change_q[names[metric]]),
+        }
+        for metric, line in lines.items()
+        for point in line.points
+    ]
+
+
+def _line(runs: Sequence[ComparedRun], results: Results, metric: Metric) -> _Line:
+    points = tuple(
+        _Point(position, run, result)
+        for position, run in enumerate(runs, start=1)
+        if (result := results.get(run.run_id, {}).get(metric)) is not None
+    )
+    means = [point.result["mean"] for point in _measured(points)]
+    return _Line(points, trend(means), change(means))
+
+
+def _measured(points: Sequence[_Point]) -> tuple[_Point, ...]:
+    return tuple(point for point in points if point.result["mean"] is not None)
+
+
+def _changed_at(line: _Line, q_value: float | None) -> int | None:
+    """Position of the first checkpoint of a new level; None where nothing says that there is one."""
+    at = line.change.at
+    return line.measured[at].position if at is not None and q_value is not None and q_value < ALPHA else None
+
+
+def _place(point: _Point, metric: Metric, better: str | None) -> Row:
+    run = point.run
+    return {
+        "family": run.family,
+        "series": run.series[:12],
+        "benchmark": run.benchmark,
+        "setting": run.setting,
+        "dataset_version": run.dataset_version,
+        "metric": metric[0],
+        "metric_version": metric[1],
+        "better": better,
+        "position": point.position,
+        "run_id": run.run_id,
+        "night_id": run.night_id,
+        "model": run.model,
+        "revision": run.revision,
+        "first_seen": run.first_seen,
+        **point.result,
+        "sandbox": run.sandbox,
+        "isolated": run.isolated,
+    }
+
+
+def _judged(move: JudgeMove) -> Row:
+    return {"judge_n": move.n, "judge_n_changed": move.n_changed, "judge_mean_shift": move.mean_shift}
+
+
+def _told(line: _Line, trend_q: float | None, change_q: float | None) -> Row:
+    return {
+        "n_points": len(line.measured),
+        "trend_slope": line.trend.slope,
+        "trend_tau": line.trend.tau,
+        "trend_p": line.trend.p_value,
+        "trend_q": trend_q,
+        "change_p": line.change.p_value,
+        "change_q": change_q,
+    }

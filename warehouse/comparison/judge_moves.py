@@ -1,0 +1,59 @@
+"""How far the judges of a run moved between two nights: the bundled judgements that both nights asked for."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from warehouse.comparison.runs import ComparedRun
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Case = tuple[str, str, int]
+"""(rubric, its version, number of the case)."""
+Told = tuple[float | None, str | None, str | None]
+"""(value, label, reason why there is none)."""
+
+
+@dataclass(frozen=True)
+class JudgeMove:
+    """Cases that both nights asked the same judges, those answered otherwise, and the mean shift of numbers (new minus old).
+
+    All None where the run has no judge, or the nights have no case in common.
+    """
+
+    n: int | None = None
+    n_changed: int | None = None
+    mean_shift: float | None = None
+
+
+class JudgeMoves:
+    """All answers of `judge_drift_answers`, by night and judge."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self._answers: dict[tuple[str, str], dict[tuple[Case, str], Told]] = {}
+        for night_id, judge, rubric, version, number, dimension, *told in connection.execute(
+            "select night_id, judge, rubric, rubric_version, case_number, dimension, value, label, unscored_reason"
+            " from judge_drift_answers order by all"
+        ).fetchall():
+            value, label, reason = told
+            answers = self._answers.setdefault((night_id, judge), {})
+            answers[(rubric, version, number), dimension] = (value, label, reason)
+
+    def between(self, run: ComparedRun, other: ComparedRun) -> JudgeMove:
+        """How far the judges of both runs moved from the other run's night to the run's own."""
+        cases: set[tuple[str, Case]] = set()
+        changed: set[tuple[str, Case]] = set()
+        shifts: list[float] = []
+        for judge in sorted(run.judges & other.judges):
+            now, before = (self._answers.get((one.night_id, judge), {}) for one in (run, other))
+            for place in sorted(now.keys() & before.keys()):
+                cases.add((judge, place[0]))
+                if now[place] != before[place]:
+                    changed.add((judge, place[0]))
+                new, old = now[place][0], before[place][0]
+                if new is not None and old is not None:
+                    shifts.append(new - old)
+        if not cases:
+            return JudgeMove()
+        return JudgeMove(len(cases), len(changed), math.fsum(shifts) / len(shifts) if shifts else None)

@@ -1,0 +1,155 @@
+"""One metric of two runs, paired by problem: difference, interval, test and the effect that could have been seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from warehouse.intervals import cluster_bootstrap
+
+ALPHA, POWER = 0.05, 0.8
+"""Level of all tests, and the power at which `mde` is stated."""
+NOTHING_SHARED = "nothing was scored in both runs"
+_DIGITS = 12
+"""Decimals of a problem's mean difference: sums of equal parts in another order would otherwise not be ties."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The new run minus the other one, over what both have a score of. Without a difference there is a reason."""
+
+    n: int = 0
+    """Pairs of scores."""
+    n_problems: int = 0
+    mean: float | None = None
+    other_mean: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """95% interval; None where resampling tells nothing."""
+    test: str | None = None
+    """`mcnemar` or `wilcoxon`."""
+    p_value: float | None = None
+    mde: float | None = None
+    undefined_because: str | None = None
+
+
+def paired(values: Sequence[float], others: Sequence[float], problems: Sequence[str]) -> Paired:
+    """Compare scores pair by pair.
+
+    The difference is the flat mean over pairs, as the leaderboard's means are. Scores of one problem are not independent, so the
+    interval draws whole problems (`cluster_bootstrap`, seeded), and the test has one value for each problem.
+
+    Args:
+        values: scores of the new run.
+        others: scores of the other run, in the same order.
+        problems: the problem of each pair.
+
+    Raises:
+        ValueError: not one value, other value and problem for each pair.
+    """
+    differences = [value - other for value, other in zip(values, others, strict=True)]
+    if len(problems) != len(differences):
+        raise ValueError(f"{len(differences)} pairs and {len(problems)} problems: each pair has one problem")
+    if not differences:
+        return Paired(undefined_because=NOTHING_SHARED)
+    n = len(differences)
+    groups = _by_problem(differences, problems)
+    low, high = cluster_bootstrap(differences, problems) if len(groups) > 1 else (0.0, 0.0)
+    is_binary = len(groups) == n and all(score in (0.0, 1.0) for score in (*values, *others))
+    return Paired(
+        n=n,
+        n_problems=len(groups),
+        mean=math.fsum(values) / n,
+        other_mean=math.fsum(others) / n,
+        difference=math.fsum(differences) / n,
+        low=low if low < high else None,
+        high=high if low < high else None,
+        test="mcnemar" if is_binary else "wilcoxon",
+        p_value=mcnemar(differences) if is_binary else wilcoxon([math.fsum(d) / len(d) for d in groups.values()]),
+        mde=minimum_detectable_effect(groups),
+    )
+
+
+def _by_problem(differences: Sequence[float], problems: Sequence[str]) -> Mapping[str, list[float]]:
+    groups: dict[str, list[float]] = {}
+    for difference, problem in zip(differences, problems, strict=True):
+        groups.setdefault(problem, []).append(difference)
+    return dict(sorted(groups.items()))
+
+
+def mcnemar(differences: Sequence[float]) -> float:
+    """Exact two-sided p-value of McNemar's test: are wins and losses equally likely?
+
+    Args:
+        differences: 1 where only the new run passed, -1 where only the other one did, 0 elsewhere.
+
+    Returns:
+        In (0, 1]; 1 where nothing differs.
+
+    Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12.
+    """
+    from scipy.stats import binomtest
+
+    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+
+
+def wilcoxon(differences: Sequence[float]) -> float:
+    """Two-sided p-value of Wilcoxon's signed-rank test; zeros are left out.
+
+    Exact without ties up to 50 problems, and with ties up to 13; otherwise the normal approximation with ties corrected (scipy).
+
+    Args:
+        differences: one for each problem.
+
+    Returns:
+        In (0, 1]; 1 where nothing differs.
+
+    Source: Wilcoxon 1945, "Individual comparisons by ranking methods", Biometrics Bulletin 1.
+    """
+    from scipy.stats import wilcoxon as signed_rank
+
+    rounded = [round(difference, _DIGITS) for difference in differences]
+    moved = [difference for difference in rounded if difference]
+    if not moved:
+        return 1.0
+    _, p_value = cast("tuple[float, float]", signed_rank(moved))
+    return float(p_value)
+
+
+def minimum_detectable_effect(groups: Mapping[str, Sequence[float]]) -> float | None:
+    """The least true difference that such a comparison finds in 80% of cases at the 5% level (two-sided).
+
+    (z(0.975) + z(0.8)) times the standard error of the mean over pairs, whose clusters are problems.
+
+    Returns:
+        In the metric's unit, above 0; None where it cannot be told: fewer than two problems, or no variation between them.
+
+    Source: Bloom 1995, "Minimum detectable effects", Evaluation Review 19; Miller 2024, "Adding error bars to evals", section 2.2
+    (the clustered standard error).
+    """
+    from scipy.stats import norm
+
+    n, n_groups = sum(map(len, groups.values())), len(groups)
+    if n_groups < 2:
+        return None
+    mean = math.fsum(d for group in groups.values() for d in group) / n
+    squares = math.fsum((math.fsum(group) - len(group) * mean) ** 2 for group in groups.values())
+    error = math.sqrt(n_groups / (n_groups - 1) * squares) / n
+    return float(norm.ppf(1 - ALPHA / 2) + norm.ppf(POWER)) * error if error > 1e-12 else None
+
+
+def adjusted(p_values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """p-values adjusted so that the share of false discoveries among those below a level is at most that level.
+
+    Args:
+        p_values: metric -> p-value; those without one stay without.
+
+    Source: Benjamini and Hochberg 1995, "Controlling the false discovery rate", JRSS B 57.
+    """
+    from scipy.stats import false_discovery_control
+
+    known = {name: p for name, p in p_values.items() if p is not None}
+    found = false_discovery_control(list(known.values())) if known else []
+    return {**p_values, **{name: float(q) for name, q in zip(known, found, strict=True)}}

@@ -1,0 +1,146 @@
+"""All metrics of two runs, paired: read from the scores, and told as rows of the table `comparisons`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warehouse import sql_files
+from warehouse.comparison.judge_moves import JudgeMove
+from warehouse.comparison.paired import ALPHA, Paired, adjusted, paired
+from warehouse.comparison.runs import ComparedRun
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+REGRESSION, IMPROVEMENT = "regression", "improvement"
+Directions = Mapping[str, str]
+"""Metric -> `higher` or `lower`, which is better. A metric without one is neither lost nor gained."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MetricPair:
+    """One metric of two runs."""
+
+    metric: str
+    paired: Paired
+    q_value: float | None
+    """The p-value, adjusted over the metrics of this pair of runs."""
+    n_unpaired: int
+    """Scores of the run alone."""
+    n_unpaired_other: int
+    """Scores of the other run alone."""
+
+
+def compare_scores(connection: "DuckDBPyConnection", run_id: str, other_run_id: str) -> tuple[MetricPair, ...]:
+    """Pair the scores of two published runs: the same dialogue, sample, turn and instruction. Sorted by metric."""
+    rows = connection.execute(
+        sql_files.load("queries", "score_pairs").statement, {"run_id": run_id, "other_run_id": other_run_id}
+    ).fetchall()
+    by_metric: dict[str, list[tuple[Any, ...]]] = {}
+    for metric, *row in rows:
+        by_metric.setdefault(metric, []).append(tuple(row))
+    found = {metric: _paired(of_metric) for metric, of_metric in by_metric.items()}
+    q_values = adjusted({metric: one.p_value for metric, one in found.items()})
+    return tuple(
+        MetricPair(
+            metric,
+            found[metric],
+            q_values[metric],
+            sum(value is not None and other is None for *_, value, other in by_metric[metric]),
+            sum(value is None and other is not None for *_, value, other in by_metric[metric]),
+        )
+        for metric in sorted(found)
+    )
+
+
+def _paired(rows: Sequence[tuple[Any, ...]]) -> Paired:
+    ours, theirs = (sorted({row[at] for row in rows if row[at] is not None}) for at in (0, 1))
+    if ours and theirs and ours != theirs:
+        versions = [" and ".join(map(str, found)) for found in (ours, theirs)]
+        return Paired(undefined_because=f"version {versions[0]} of the metric here, version {versions[1]} there")
+    both = [(value, other, problem) for *_, problem, value, other in rows if value is not None and other is not None]
+    return paired([value for value, _, _ in both], [other for _, other, _ in both], [problem for *_, problem in both])
+
+
+def event_of(pair: MetricPair, better: str | None, threshold: float) -> str | None:
+    """`regression` or `improvement`: significant after adjustment, and at least as large as the threshold; else None."""
+    difference = pair.paired.difference
+    if better is None or difference is None or pair.q_value is None or pair.q_value >= ALPHA or not difference:
+        return None
+    gained = difference if better == "higher" else -difference
+    if abs(gained) < threshold:
+        return None
+    return IMPROVEMENT if gained > 0 else REGRESSION
+
+
+def comparison_rows(
+    run: ComparedRun, other: ComparedRun, against: str, pairs: Sequence[MetricPair], directions: Directions, move: JudgeMove
+) -> list[Row]:
+    """Rows of `comparisons`, one for each metric."""
+    return [
+        {
+            "run_id": run.run_id,
+            "night_id": run.night_id,
+            "benchmark": run.benchmark,
+            "setting": run.setting,
+            "dataset_version": run.dataset_version,
+            "model": run.model,
+            "revision": run.revision,
+            "family": run.family,
+            "against": against,
+            "other_run_id": other.run_id,
+            "other_model": other.model,
+            "other_revision": other.revision,
+            "metric": pair.metric,
+            "better": directions.get(pair.metric),
+            **_numbers(pair),
+            "threshold": run.threshold_of(pair.metric),
+            "event": event_of(pair, directions.get(pair.metric), run.threshold_of(pair.metric)),
+            "judge_n": move.n,
+            "judge_n_changed": move.n_changed,
+            "judge_mean_shift": move.mean_shift,
+            "also_differs": list(run.differs(other)),
+            "sandbox": run.sandbox,
+            "isolated": run.isolated and other.isolated,
+        }
+        for pair in pairs
+    ]
+
+
+def _numbers(pair: MetricPair) -> Row:
+    found = pair.paired
+    return {
+        "mean": found.mean,
+        "other_mean": found.other_mean,
+        "difference": found.difference,
+        "ci_low": found.low,
+        "ci_high": found.high,
+        "n": found.n,
+        "n_problems": found.n_problems,
+        "n_unpaired": pair.n_unpaired,
+        "n_unpaired_other": pair.n_unpaired_other,
+        "test": found.test,
+        "p_value": found.p_value,
+        "q_value": pair.q_value,
+        "mde": found.mde,
+        "undefined_because": found.undefined_because,
+    }
+
+
+def pair_of(row: Mapping[str, Any]) -> MetricPair:
+    """The numbers of a row of `comparisons`, as they were computed for it."""
+    numbers = Paired(
+        n=row["n"],
+        n_problems=row["n_problems"],
+        mean=row["mean"],
+        other_mean=row["other_mean"],
+        difference=row["difference"],
+        low=row["ci_low"],
+        high=row["ci_high"],
+        test=row["test"],
+        p_value=row["p_value"],
+        mde=row["mde"],
+        undefined_because=row["undefined_because"],
+    )
+    return MetricPair(row["metric"], numbers, row["q_value"], row["n_unpaired"], row["n_unpaired_other"])

@@ -1,0 +1,10 @@
+-- One row per run.
+select
+    run_id,
+    benchmark,
+    model,
+    family,
+    baseline,
+    threshold,
+    thresholds
+from incoming

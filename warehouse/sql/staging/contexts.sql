@@ -1,0 +1,7 @@
+-- One row per benchmark x dataset version x context.
+select
+    benchmark,
+    dataset_version,
+    context_id,
+    turns
+from incoming

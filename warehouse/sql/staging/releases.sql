@@ -1,0 +1,10 @@
+-- One row per run.
+select
+    run_id,
+    benchmark,
+    model,
+    because,
+    withheld_reason,
+    released_at,
+    results_digest
+from incoming
