@@ -13,6 +13,7 @@ from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.rows import to_arrow
 from schemas.run import QualityCheck, RunEpisode
+from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
@@ -55,7 +56,8 @@ class QualityGate:
     def dialogs(self) -> None:
         """Check the staged dialogs."""
         problems = to_arrow("problems", self._plan.staged.problems)
-        self._check("dialogs", self._plan.staged.dialogs, problem_digests=problem_digests(problems))
+        turns = {name: len(lengths) - 1 for name, lengths in self._plan.context_lengths.items()}
+        self._check("dialogs", self._plan.staged.dialogs, problem_digests=problem_digests(problems), context_turns=turns)
 
     def problems(self) -> None:
         """Check the staged problems, and the counts of staged and quarantined rows."""
@@ -81,6 +83,8 @@ class QualityGate:
     def test_verdicts(self, verdicts: pa.Table, episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
         """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
         self._seal("test_verdicts")
+        if not self._plan.runs_programs:
+            return
         self._check(
             "test_verdicts",
             verdicts,
@@ -90,6 +94,25 @@ class QualityGate:
             wall_limit_s=self._plan.spec.limits.wall_s,
         )
 
+    def judgements(
+        self, judged: Sequence[JudgeVerdict], episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str, str]]
+    ) -> None:
+        """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
+        plan = self._plan
+        if not plan.judges:
+            return
+        self._seal("judge_verdicts")
+        rubrics = plan.benchmark.rubrics(plan.spec.setting)
+        self._check(
+            "judge_verdicts",
+            judged,
+            episode_rounds=self._rounds(episodes),
+            episode_facts=self._facts,
+            judges={name: judge.judge.judge.label for name, judge in plan.judges.items()},
+            judgement_ranges={(rubric.name, name): ends for rubric in rubrics for name, ends in rubric.ranges.items()},
+            expected_judgements=expected,
+        )
+
     def scores(self, episodes: Sequence[Episode]) -> None:
         """Check the scores as they lie in the lake, from where they are published."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
@@ -97,7 +120,7 @@ class QualityGate:
         self._check(
             "scores",
             plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
-            episode_rounds={name: one.rounds for name, one in due.items()},
+            episode_rounds={name: one.last_turn for name, one in due.items()},
             episode_facts=self._facts,
             metric_ranges={name: benchmark.scores.ranges.get(name, (0.0, 1.0)) for name in benchmark.scores.metrics},
             due_scores={name: one.scores for name, one in due.items()},
@@ -123,10 +146,8 @@ class QualityGate:
 
     def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
         due = self._due(episodes)
-        return {
-            e.episode_id: due[e.episode_id].rounds if due[e.episode_id].is_exact else max((s.turn for s in e.steps), default=0)
-            for e in episodes
-        }
+        said = {e.episode_id: max((step.turn for step in e.messages), default=0) for e in episodes}
+        return {name: one.last_turn if one.is_exact else said[name] for name, one in due.items()}
 
     def _due(self, episodes: Sequence[Episode]) -> dict[str, Due]:
         plan = self._plan
@@ -144,7 +165,7 @@ class QualityGate:
         context = CheckContext(
             run_id=plan.run_id,
             benchmark=plan.spec.benchmark,
-            model=plan.spec.subject.label,
+            model=plan.spec.label,
             checked_at=utc_now(),
             docs_dir=plan.home.docs,
             fault_limit=plan.request.max_fault_share,
@@ -173,7 +194,7 @@ class QualityGate:
         return QualityCheck(
             run_id=plan.run_id,
             benchmark=plan.spec.benchmark,
-            model=plan.spec.subject.label,
+            model=plan.spec.label,
             table_name=table,
             suite=f"{table}: the files",
             expectation="files_unchanged",

@@ -15,18 +15,24 @@ from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers
 from tasks.driver.run_ahead import RunAhead, running_ahead
+from tasks.language.embedding import EmbedderAccess
+from tasks.planning.budgets import budgets, endpoint_of
 from tasks.planning.plan import RunPlan
-from tasks.storage.journal import read_journal, remove_journal
+from tasks.storage.journal import read_journal
 from tasks.storage.merging import merge_episodes
 from tasks.storage.owed import WantedEpisode, unfinished
+from tasks.storage.segments import remove_segments
 from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
+from tasks.worker.purse import Purse
 
 MAX_ATTEMPTS = 3
 """Attempts at an episode in one night, where faults of machine or service end it."""
 _SHARDS_IN_FLIGHT = 24
-"""Shards under way in one worker process: many small ones, so that none waits for the end of a large one (LAB)."""
+"""Shards whose dialogues are under way in one worker process: many small ones, so that none waits for the end of a large one."""
+_SHARDS_AHEAD = 8
+"""Shards more in one worker process, which begin as soon as others end: the driver is not waited for."""
 _RETRY_DELAY_S = 2.0
 
 
@@ -40,16 +46,26 @@ class Conversed:
     n_owed: int = 0
     error: str | None = None
     kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
-    """Episode that was taken up again -> its kept messages, which were not asked for again."""
+    """Episode that was taken up again -> its kept steps, which were not asked for again."""
+    is_cut: bool = False
+    """A cap of the budget stopped it."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
 def converse(
-    plan: RunPlan, context: RunContext, client: Any, title: str, on_result: Callable[[ConverseResult], None] = lambda _: None
+    plan: RunPlan,
+    context: RunContext,
+    client: Any,
+    title: str,
+    on_result: Callable[[ConverseResult], None] = lambda _: None,
+    on_all_begun: Callable[[], None] = lambda: None,
 ) -> Conversed:
     """Play the owed episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
 
     A try that finishes no episode is the last: its endpoint is down, and the same command goes on when it is back.
+
+    Args:
+        on_all_begun: called when the workers have all that there is to play: another run's dialogues may begin beside them.
     """
     done, lost = Conversed(), []
     with closing_run(client, plan.run_id):
@@ -73,13 +89,22 @@ def converse(
                     on_result(result)
 
                 limit = context.shards_at_once
-                results, lost = fan_out(client, converse_shard, shards, played, at_once=limit, in_turn=limit is None)
+                results, lost = fan_out(
+                    client,
+                    converse_shard,
+                    shards,
+                    played,
+                    at_once=limit or -(-context.concurrency // _shard_size(context)) + _SHARDS_AHEAD,
+                    in_turn=limit is None,
+                    on_all_begun=on_all_begun,
+                )
             done.model_calls += sum(result.model_calls for result in results)
             done.n_run += sum(result.n_run for result in results) + ahead.n_run
+            done.is_cut = any(result.n_cut for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
             is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
             is_pointless = not lost and all(result.permanent for result in results if result.n_infra)
-            if is_stuck or is_pointless:
+            if is_stuck or is_pointless or done.is_cut:
                 break
     done.n_owed = len(plan.owed())
     if not done.n_owed:
@@ -110,8 +135,11 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
         for w in owed
     ]
     jobs.sort(key=lambda job: (-len(job.steps), -len(job.dialog.turns)))
-    size = max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
-    return [ConverseShard(context, group) for group in dealt_shards(jobs, size, n_workers)]
+    return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(context), n_workers)]
+
+
+def _shard_size(context: RunContext) -> int:
+    return max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
 
 
 def settle(plan: RunPlan) -> None:
@@ -125,7 +153,7 @@ def settle(plan: RunPlan) -> None:
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
     if not read_journal(journal, plan.unfinished_ids()):
-        remove_journal(journal)
+        remove_segments(journal)
 
 
 def _write_members(plan: RunPlan) -> None:
@@ -135,7 +163,7 @@ def _write_members(plan: RunPlan) -> None:
         RunEpisode(
             run_id=plan.run_id,
             benchmark=plan.spec.benchmark,
-            model=plan.spec.subject.label,
+            model=plan.spec.label,
             episode_id=w.episode_id,
             problem_id=w.dialog.problem_id,
             sample=w.sample,
@@ -147,33 +175,46 @@ def _write_members(plan: RunPlan) -> None:
 
 
 def context_for(
-    plan: RunPlan, *, workers: int, cores: int, served: Mapping[ModelIdentity, str] = MappingProxyType({})
+    plan: RunPlan,
+    *,
+    workers: int,
+    cores: int,
+    served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
+    embedder: EmbedderAccess | None = None,
+    purse: Purse | None = None,
 ) -> RunContext:
-    """What the run's shards share; the endpoints' smaller concurrency is split over the worker processes.
+    """What the run's shards share; each endpoint's budget is split over the worker processes.
 
     Args:
         workers: worker processes, 1 or more.
-        served: address of each local model server that was started for this run.
+        served: where each model is that is served on this machine for this run.
+        embedder: where seats that ask for vectors reach it.
+        purse: the caps of the invocation.
     """
-    request, spec = plan.request, plan.spec
-    asked = [request.model] if spec.simulator is None or request.simulator is None else [request.model, request.simulator]
-    concurrency = min(model.concurrency or request.concurrency for model in asked)
+    request, spec, limits = plan.request, plan.spec, budgets(plan)
+    subject_at = simulator_at = endpoint_of(spec.subject, plan.subject)
+    simulator = None
+    if spec.simulator is not None and plan.simulator is not None:
+        simulator_at = endpoint_of(spec.simulator, plan.simulator)
+        simulator = served.get(spec.simulator, plan.simulator)
+    of_subject, of_simulator = limits[subject_at], limits[simulator_at]
+    least = min(of_subject, of_simulator)
     return RunContext(
         home=str(plan.home.path),
         invocation=secrets.token_hex(8),
         spec=spec,
-        subject=_reached(spec.subject, plan.subject, served),
-        simulator=None if spec.simulator is None or plan.simulator is None else _reached(spec.simulator, plan.simulator, served),
-        concurrency=max(1, concurrency // workers),
+        subject=served.get(spec.subject, plan.subject),
+        simulator=simulator,
+        concurrency=max(1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers),
+        subject_budget=max(1, of_subject // workers),
+        simulator_budget=max(1, of_simulator // workers),
         environment=plan.environment,
-        shards_at_once=concurrency if concurrency < workers else None,
+        shards_at_once=least if least < workers else None,
         programs=max(1, cores // workers),
         fsync=request.fsync,
         check_served_model=request.model.check_served_model,
         timeout_s=request.model.timeout_s,
         patience_s=request.model.patience_s,
+        embedder=embedder and embedder.shared_by(workers),
+        purse=purse,
     )
-
-
-def _reached(identity: ModelIdentity, endpoint: ModelEndpoint, served: Mapping[ModelIdentity, str]) -> ModelEndpoint:
-    return endpoint.model_copy(update={"base_url": served[identity]}) if identity in served else endpoint

@@ -10,11 +10,11 @@ from schemas.content_id import content_id
 from schemas.episode import Episode
 from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
-from tasks.driver.fan_out import closing_run, fan_out
+from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.plan import RunPlan
 from tasks.storage.merging import replace_by_one
 from tasks.storage.tries import shard_try
-from tasks.worker.execute_shard import execute_shard, test_runs
+from tasks.worker.execute_shard import due_verdicts, execute_shard
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
 
 MAX_ATTEMPTS = 3
@@ -27,6 +27,8 @@ class Executed:
     parts: tuple[str, ...]
     n_run: int = 0
     error: str | None = None
+    is_cut: bool = False
+    """The cap on time stopped it."""
 
 
 @task(name="execute", task_run_name="execute {title}", **OPTIONS)
@@ -52,11 +54,14 @@ def execute(
             if not missing:
                 break
             with shard_try(plan.home.tries(plan.run_id), context.invocation):
-                results, lost = fan_out(
-                    client, execute_shard, with_known_verdicts(context, known_verdicts(plan), missing), on_result
-                )
+                todo = with_known_verdicts(context, known_verdicts(plan), missing)
+                at_once = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
+                results, lost = fan_out(client, execute_shard, todo, on_result, at_once=at_once)
             done.n_run += sum(result.n_run for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
+            done.is_cut = any(result.is_cut for result in results)
+            if done.is_cut:
+                break
     finished = _finished(plan)
     done.parts = tuple(name if name in finished else name + INFRA_SUFFIX for name in shards)
     plan.lake.keep_only("test_verdicts", done.parts, **plan.keys)
@@ -75,6 +80,4 @@ def _finished(plan: RunPlan) -> set[str]:
 
 def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> frozenset[tuple[str, int, str]]:
     """(episode, turn, instruction) of every verdict that the run must have."""
-    return frozenset(
-        (e.episode_id, run.turn, run.instruction_id) for e in episodes for run in test_runs(context, item_of(plan, e))
-    )
+    return frozenset((e.episode_id, turn, name) for e in episodes for turn, name, _ in due_verdicts(context, item_of(plan, e)))

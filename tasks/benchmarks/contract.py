@@ -1,75 +1,40 @@
 """A benchmark is a folder that offers one `Benchmark`. The engine and the pipeline know nothing else of it.
 
 Each part answers one question. `about`: what is it called? `data`: what is asked? `settings`: in which ways? `play`: who speaks?
-`programs`: which tests run? `scores`: what is measured? `results`: which tables? `recordings`: what did others publish?
+`programs`: which tests run? `judging`: what do judges rate? `scores`: what is measured?
+`results`: which tables? `recordings`: what did others publish? `constructions`: which datasets does it make?
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal, Protocol
 
-from schemas.dialog import Dialog, HistoryPolicy, Role
+from schemas.dialog import Context, Dialog, Turn
 from schemas.episode import Episode
-from schemas.errors import ConfigError, UnknownName
-from schemas.problem import Problem, QuarantinedRow, SuiteKind
+from schemas.errors import UnknownName
+from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Limits, RunSpec
-from schemas.score import Score
 from schemas.verdict import TestVerdict
+from tasks.benchmarks.construction import Construction
+from tasks.benchmarks.play import CastRequest as CastRequest  # a benchmark imports all that it needs from here
+from tasks.benchmarks.play import Play
+from tasks.benchmarks.play import fenced_reference as fenced_reference
+from tasks.benchmarks.play import scripted_chat as scripted_chat
+from tasks.benchmarks.program_runs import Programs
+from tasks.benchmarks.program_runs import TestRun as TestRun  # part of the contract, as the next two
+from tasks.benchmarks.program_runs import TestRuns as TestRuns
+from tasks.benchmarks.program_runs import Tree as Tree
 from tasks.benchmarks.results import Recordings, Results
-from tasks.dialogue.chat_subject import ChatSubject
-from tasks.dialogue.programs import ProgramRunner
-from tasks.dialogue.scripted_user import ScriptedUser
-from tasks.dialogue.seats import Cast
-from tasks.language.chat_model import ChatModel, Sampling
-
-Options = Mapping[str, str]
-"""Every option of the setting with its value."""
-
-
-@dataclass(frozen=True)
-class About:
-    """What the benchmark is called."""
-
-    name: str
-    version: str
-    """Part of every id: raise it when staging, cast or prompts of a setting change. A new setting, level or row is no change."""
-    title: str
-    paper: str
-
-
-@dataclass(frozen=True)
-class Option:
-    """A choice the user makes by `--option name=value`."""
-
-    name: str
-    values: tuple[str, ...]
-    default: str
-    affects: Literal["episode", "scoring"]
-    """`episode`: part of the episode's id. `scoring`: read by test_runs and score only, re-runs no dialogue."""
-    help: str
-    always_in_id: bool = False
-    """Only for options older than this field. Ids leave out any other option at its default, so a setting may get new ones."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One way to play the benchmark."""
-
-    name: str
-    help: str
-    options: tuple[Option, ...] = ()
-    needs_simulator: bool = False
-    """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
-    history: HistoryPolicy = HistoryPolicy.ON_POLICY
-    """How much of the past the subject sees. The dry run estimates prompts by it."""
-    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt that its cast uses. They are part of its episodes' ids, and of no other setting's."""
-    simulator_prompts: tuple[str, ...] = ()
-    """Names of the prompts sent to the simulator in each round, for the same estimate."""
-    limits: Limits | None = None
-    """Of its programs; None where the benchmark's are its own."""
+from tasks.benchmarks.scores import Due, Scores
+from tasks.benchmarks.scores import FindDue as FindDue
+from tasks.benchmarks.scores import MakeScores as MakeScores
+from tasks.benchmarks.scores import Played as Played
+from tasks.benchmarks.scores import ScoreRequest as ScoreRequest
+from tasks.benchmarks.scores import TextsToEmbed as TextsToEmbed
+from tasks.benchmarks.setting import About, Options, Setting, option_values
+from tasks.judging.rubric import JudgeRun, Rubric
 
 
 @dataclass(frozen=True)
@@ -80,6 +45,8 @@ class Staged:
     problems: tuple[Problem, ...]
     quarantined: tuple[QuarantinedRow, ...]
     n_input: int
+    contexts: tuple[Context, ...] = ()
+    """Long conversations before the dialogs, each once (`Dialog.context_id`); none where they were read from the lake."""
 
 
 class Stage(Protocol):
@@ -88,6 +55,17 @@ class Stage(Protocol):
     def __call__(self, source: Path, dataset_version: str) -> Staged:
         """Read a file or folder. Raises SourceUnreadable where nothing at all can be read."""
         ...
+
+
+class Plays(Protocol):
+    """Tells which dialogs a setting has. A run stages, counts and digests no other."""
+
+    def __call__(self, setting: str, dialog: Dialog) -> bool: ...
+
+
+def plays_all(setting: str, dialog: Dialog) -> bool:
+    """Every setting has every dialog."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -100,154 +78,51 @@ class Data:
     versions: tuple[str, ...] = ("sample",)
     """`sample` is always among them."""
     default_version: str = "sample"
-    plays: Callable[[str, Dialog], bool] = lambda setting, dialog: True
-    """(setting, dialog) -> whether the setting has this dialog. A run stages, counts and digests no other."""
+    bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
+    """Of other versions that come with the benchmark: the folder of each."""
+    plays: Plays = plays_all
     demo: Traversable | None = None
     """A small night on the sample, for `parley demo <benchmark>`."""
 
 
-@dataclass(frozen=True)
-class CastRequest:
-    """Everything that a cast may be made from. A seat knows the arguments of its constructor and nothing else."""
-
-    setting: str
-    options: Options
-    """Those that affect episodes."""
-    problem: Problem
-    dialog: Dialog
-    subject: ChatModel
-    simulator: ChatModel | None
-    sampling: Sampling
-    programs: ProgramRunner
+def no_programs(problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]:
+    """Nothing is run."""
+    return ()
 
 
-class MakeCast(Protocol):
-    """Seats who speaks."""
-
-    def __call__(self, request: CastRequest) -> Cast: ...
+NO_PROGRAMS = Programs(test_runs=no_programs)
+"""Of benchmarks that are scored otherwise. Their runs need no sandbox."""
 
 
-class GoldAnswer(Protocol):
-    """Says what `control:gold` answers in a round (1-based)."""
+class JudgeRuns(Protocol):
+    """Names the judgements of an episode. Pure."""
 
-    def __call__(self, problem: Problem, turn: int) -> str: ...
+    def __call__(
+        self,
+        *,
+        problem: Problem,
+        dialog: Dialog,
+        context: tuple[Turn, ...],
+        episode: Episode,
+        options: Options,
+        verdicts: Sequence[TestVerdict],
+        rubric: str,
+    ) -> Sequence[JudgeRun]:
+        """Those of one rubric.
 
-
-def scripted_chat(request: CastRequest) -> Cast:
-    """The dialog's own messages of the user, and a chat model that sees the whole dialogue."""
-    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
-    subject = ChatSubject(request.subject, request.sampling, HistoryPolicy.ON_POLICY)
-    # One more than there are texts, so that the user ends the dialogue and not the limit.
-    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
-
-
-def fenced_reference(problem: Problem, turn: int) -> str:
-    """The dataset's reference code in a Python block; the same in each round."""
-    return f"```python\n{problem.reference_code}\n```"
+        Args:
+            context: the turns before the dialog's own, which are in no episode; empty where it names no shared context.
+            verdicts: empty unless the rubric reads verdicts.
+        """
+        ...
 
 
 @dataclass(frozen=True)
-class Play:
-    """Who speaks."""
+class Judging:
+    """What judges rate."""
 
-    cast: MakeCast = scripted_chat
-    gold_answer: GoldAnswer = fenced_reference
-
-
-@dataclass(frozen=True)
-class TestRun:
-    """One program to execute: one instruction's tests on one turn's answer. `code` is None where there is no answer."""
-
-    __test__ = False  # not a pytest class
-
-    turn: int
-    instruction_id: str
-    code: str | None
-    tests: tuple[str, ...]
-    kind: SuiteKind = "statements"
-
-
-class TestRuns(Protocol):
-    """Names the programs of an episode. Pure."""
-
-    __test__ = False  # not a pytest class
-
-    def __call__(self, problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]: ...
-
-
-@dataclass(frozen=True)
-class Programs:
-    """Which tests run, and what they need."""
-
-    test_runs: TestRuns
-    limits: Limits = field(default_factory=Limits)
-    packages: tuple[str, ...] = ()
-    """Distributions that test programs import: the sandbox must offer them."""
-    preload: tuple[str, ...] = ()
-    """Modules that take long to import and that many programs import. A sandbox with a warm Python keeps them loaded."""
-    modules: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
-
-
-@dataclass(frozen=True)
-class Played:
-    """One episode of the run with its dialog, and the verdicts on its answers."""
-
-    dialog: Dialog
-    episode: Episode
-    verdicts: tuple[TestVerdict, ...]
-
-
-@dataclass(frozen=True)
-class ScoreRequest:
-    """One sample of one problem, with all of the run's episodes of it."""
-
-    problem: Problem
-    sample: int
-    run_id: str
-    setting: str
-    options: Options
-    played: tuple[Played, ...]
-    """In the order of the dataset's dialogs."""
-
-
-class MakeScores(Protocol):
-    """Measures one sample of one problem; called where it has episodes. Pure."""
-
-    def __call__(self, request: ScoreRequest) -> Sequence[Score]: ...
-
-
-@dataclass(frozen=True)
-class Due:
-    """What an episode of a dialog must have in the end."""
-
-    rounds: int
-    """The most rounds it is scored over."""
-    scores: frozenset[tuple[int, str]]
-    """(turn, metric) of every score, also of rounds that a fault left out; turns may lie beyond its rounds."""
-    is_exact: bool = True
-    """A finished episode has just so many rounds, no fewer."""
-
-
-class FindDue(Protocol):
-    """Tells what is due of a dialog's episodes."""
-
-    def __call__(self, setting: str, options: Options, dialog: Dialog) -> Due: ...
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What is measured."""
-
-    metrics: tuple[str, ...]
-    """In the order of the result table's columns. First the headline; the first three stand in tables of many settings."""
-    score: MakeScores
-    due: FindDue | None = None
-    """None: as many rounds as the dialog has messages of the user, and the headline metric in each."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """Lowest and highest value of the metrics that are not shares in [0, 1]."""
-    implications: tuple[tuple[str, float, str, float], ...] = ()
-    """(metric, value, implied metric, implied value), on the same turn: the quality checks hold scores to them."""
+    rubrics: Mapping[str, Rubric]
+    judge_runs: JudgeRuns
 
 
 @dataclass(frozen=True)
@@ -257,11 +132,14 @@ class Benchmark:
     about: About
     data: Data
     settings: Mapping[str, Setting]
-    programs: Programs
     scores: Scores
+    programs: Programs = field(default_factory=lambda: NO_PROGRAMS)
     play: Play = field(default_factory=Play)
+    judging: Judging | None = None
     results: Results = field(default_factory=Results)
     recordings: Recordings | None = None
+    constructions: Mapping[str, Construction] = field(default_factory=dict[str, Construction])
+    """name -> dataset that `parley build <benchmark>-<name>` makes by model calls and programs."""
 
     @property
     def name(self) -> str:
@@ -284,17 +162,8 @@ class Benchmark:
             ConfigError: a value that the option does not take.
         """
         options = {o.name: o for o in self.setting(setting).options}
-        for name, value in given.items():
-            if name not in options:
-                none = "" if options else "This setting has no options"
-                raise UnknownName(f"option of {self.name}.{setting}", name, options, none)
-            if value not in options[name].values:
-                raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].values)}")
-        chosen = {
-            name: given.get(name, option.default)
-            for name, option in options.items()
-            if option.always_in_id or given.get(name, option.default) != option.default
-        }
+        values = option_values(tuple(options.values()), given, f"{self.name}.{setting}")
+        chosen = {name: v for name, v in values.items() if options[name].always_in_id or v != options[name].default}
         return (
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "episode")),
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "scoring")),
@@ -310,9 +179,18 @@ class Benchmark:
         """Bounds of a setting's programs."""
         return self.setting(setting).limits or self.programs.limits
 
+    def runs_programs(self, setting: str) -> bool:
+        """Whether a setting's runs need a sandbox."""
+        return self.programs is not NO_PROGRAMS and self.setting(setting).runs_programs
+
+    def rubrics(self, setting: str) -> tuple[Rubric, ...]:
+        """Rubrics that judge a setting's dialogues, in the setting's order."""
+        named = self.setting(setting).rubrics
+        return tuple(self.judging.rubrics[name] for name in named) if self.judging is not None else ()
+
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """What an episode of the dialog must have in the end."""
         if self.scores.due is not None:
             return self.scores.due(setting, options, dialog)
-        rounds = sum(turn.role is Role.USER for turn in dialog.turns)
-        return Due(rounds, frozenset((turn, self.scores.metrics[0]) for turn in range(1, rounds + 1)))
+        turns = dialog.generated_turns
+        return Due(len(turns), frozenset((turn, self.scores.metrics[0]) for turn in turns), turns=turns)

@@ -3,8 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.errors import UnknownName
-from schemas.plugins import plugins
+from schemas.plugins import found, known
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
 BUILT_IN: dict[str, str] = {
     "codeif": "tasks.benchmarks.codeif",
     "convcode": "tasks.benchmarks.convcode",
+    "talk2code": "tasks.benchmarks.talk2code",
 }
 GROUP = "parley.benchmarks"
 FIRST = next(iter(BUILT_IN))
@@ -20,7 +20,7 @@ FIRST = next(iter(BUILT_IN))
 
 def names() -> tuple[str, ...]:
     """All known benchmarks, sorted; nothing is imported for it."""
-    return tuple(sorted({*BUILT_IN, *plugins(GROUP)}))
+    return known(GROUP, BUILT_IN)
 
 
 def load(name: str) -> "Benchmark":
@@ -29,8 +29,8 @@ def load(name: str) -> "Benchmark":
     Raises:
         UnknownName: lists the known names.
     """
-    if name in BUILT_IN:
-        return import_module(BUILT_IN[name]).BENCHMARK
-    if name in (found := plugins(GROUP)):
-        return found[name].load()
-    raise UnknownName("benchmark", name, names(), "See `parley list benchmarks`")
+    return found("benchmark", GROUP, BUILT_IN, name, _built_in, "See `parley list benchmarks`")
+
+
+def _built_in(name: str) -> "Benchmark":
+    return import_module(BUILT_IN[name]).BENCHMARK

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Protocol
 
 from schemas.episode import Episode
 from schemas.run import RunSpec
@@ -11,13 +12,20 @@ from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows
 
 
+class ExportRows(Protocol):
+    """Reads a table from the published warehouse."""
+
+    def __call__(self, home: Path, run_ids: Sequence[str]) -> Rows:
+        """Columns and rows; without ids, of the default choice of runs."""
+        ...
+
+
 @dataclass(frozen=True)
 class Export:
     """A table of results for other tools, made from the published warehouse."""
 
     help: str
-    rows: Callable[[Path, Sequence[str]], Rows]
-    """(home, ids of runs, or none for the default choice) -> columns and rows."""
+    rows: ExportRows
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,20 @@ class FinishedRun:
     """Reads its episodes in no particular order, episodes included that ended by a fault and were never played again."""
 
 
+class WriteBuild(Protocol):
+    """Writes the files of a build."""
+
+    def __call__(self, runs: Sequence[FinishedRun], folder: Path) -> Sequence[str]:
+        """Write into an empty folder; returns lines about the files. Raises UsageError: runs that do not go together."""
+        ...
+
+
+class OwnsFile(Protocol):
+    """Tells a build's own files from others, which are never replaced."""
+
+    def __call__(self, name: str) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Build:
     """A folder of files made from finished runs, for others' tools and for other settings."""
@@ -39,10 +61,8 @@ class Build:
     help: str
     settings: tuple[str, ...]
     """Settings whose runs it can be made from, at most one run of each."""
-    write: Callable[[Sequence[FinishedRun], Path], Sequence[str]]
-    """(runs, an empty folder) -> lines about the files written there. Raises UsageError: runs that do not go together."""
-    owns: Callable[[str], bool]
-    """Whether a file of that name may be its own. No other file is ever replaced."""
+    write: WriteBuild
+    owns: OwnsFile
 
 
 @dataclass(frozen=True)
@@ -57,11 +77,30 @@ class Results:
     """name -> files that `parley build <benchmark>-<name>` makes."""
 
 
+class PublishedAnswers(Protocol):
+    """Reads the answers of a published run."""
+
+    def __call__(self, folder: Path, model: str) -> Iterator[RecordedAnswer]:
+        """Answers of one model in a folder of published runs."""
+        ...
+
+
+class PublishedData(Protocol):
+    """Finds the raw data that published runs were made with."""
+
+    def __call__(self, folder: Path) -> tuple[Path, str] | None:
+        """The data and its version, where it lies beside the runs."""
+        ...
+
+
+def no_published_data(folder: Path) -> None:
+    """None lies beside them."""
+    return
+
+
 @dataclass(frozen=True)
 class Recordings:
     """How others' published runs are read."""
 
-    answers: Callable[[Path, str], Iterator[RecordedAnswer]]
-    """(folder of published runs, model name) -> answers."""
-    raw_data: Callable[[Path], tuple[Path, str] | None] = lambda folder: None
-    """(folder of published runs) -> the raw data they were made with and its version, where it lies beside them."""
+    answers: PublishedAnswers
+    raw_data: PublishedData = no_published_data

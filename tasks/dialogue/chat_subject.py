@@ -1,19 +1,20 @@
-"""A chat model in the subject's seat. A HistoryPolicy says how much of the past it sees."""
+"""A chat model in the subject's seat, with tools or without. A HistoryPolicy says how much of the past it sees."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.dialog import HistoryPolicy, Role
-from schemas.episode import Step, StopReason
+from schemas.episode import TOO_LONG, Step, StepKind, StopReason, ToolCall
 from schemas.run import Sampling
 from tasks.dialogue.seats import Stop
+from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 
 REFUSALS = MappingProxyType(
     {
-        "context_length": "the conversation is longer than its context",
+        "context_length": TOO_LONG,
         "content_filter": "the endpoint's content filter let no answer through",
     }
 )
@@ -22,15 +23,27 @@ REFUSALS = MappingProxyType(
 
 @dataclass(frozen=True)
 class ChatSubject:
-    """Asks a chat model for each answer."""
+    """Asks a chat model for each answer. The tools that an answer calls are run one by one, before the model is asked again."""
 
     model: ChatModel
     sampling: Sampling
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
     role: Role = Role.ASSISTANT
+    tools: tuple[Tool, ...] = ()
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The model's answer in round `transcript.turn`.
+        """The model's answer in round `transcript.turn`, or what came of a tool that it has called.
+
+        Raises: as `answer`.
+        """
+        if pending := transcript.pending_calls:
+            return await observe(self.tools, pending[0], transcript.turn)
+        return await self.answer(transcript, messages_of(transcript, self.history))
+
+    async def answer(
+        self, transcript: Transcript, messages: tuple[Message, ...], kind: StepKind = StepKind.MESSAGE
+    ) -> Step | Stop:
+        """The model's answer to these messages, as a step of this kind; a tool call where it calls tools.
 
         The dialogue ends as the subject's failure where the conversation is too long for the model, or a content filter lets no
         answer through. This is neither infra nor an empty program that fails its tests. A cut answer is judged as it is.
@@ -42,49 +55,60 @@ class ChatSubject:
         """
         completion = await self.model.complete(
             ChatRequest(
-                messages=messages_of(transcript, self.history),
+                messages=messages,
                 sampling=self.sampling,
                 seed=transcript.seed,
                 problem_id=transcript.problem.problem_id,
                 turn=transcript.turn,
                 sample=transcript.sample,
                 dialog_id=transcript.dialog.dialog_id,
+                tools=tuple(tool.spec for tool in self.tools),
+                call_index=transcript.call_index,
             )
         )
-        refusal = None if completion.content else REFUSALS.get(completion.finish_reason or "")
+        refusal = None if completion.content or completion.calls else REFUSALS.get(completion.finish_reason or "")
         if refusal is not None:
             return Stop(
                 StopReason.SUBJECT_ERROR,
                 f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
                 completion.n_calls,
             )
-        return _step(transcript.turn, completion)
+        return _step(transcript, completion, kind)
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:
-    """The messages that ask for the answer of round `transcript.turn`; the dialog's system turns come first.
+    """The messages that ask for the answer of round `transcript.turn`: the dialog's system turns, its context, what was said.
 
     Raises:
         ValueError: the round has no user message yet, or the history lacks an answer that the policy shows.
     """
-    spoken = {(step.turn, step.role): step.content for step in transcript.steps}
+    spoken = {(step.turn, step.role): step.content for step in transcript.messages}
     if (transcript.turn, Role.USER) not in spoken:
         raise ValueError(f"round {transcript.turn} of {transcript.dialog.dialog_id} has no user message to answer")
     system = tuple(
         Message(Role.SYSTEM, turn.content or "") for turn in transcript.dialog.turns if turn.role is Role.SYSTEM and turn.content
     )
-    return system + RENDERERS[history](transcript, spoken)
+    taken = () if history is HistoryPolicy.ON_POLICY else _rendered(transcript.taken)
+    shows_past = history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
+    earlier = tuple(Message(turn.role, turn.content or "") for turn in transcript.context) if shows_past else ()
+    return system + earlier + RENDERERS[history](transcript, spoken) + taken
+
+
+def _rendered(steps: Iterable[Step]) -> tuple[Message, ...]:
+    """Messages, tool calls and observations; an artifact is for those who asked for it."""
+    return tuple(Message(s.role, s.content, s.calls, s.call_id) for s in steps if s.kind is not StepKind.ARTIFACT)
 
 
 Spoken = Mapping[tuple[int, Role], str]
 
 
 def _on_policy(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    return tuple(Message(step.role, step.content) for step in transcript.steps)
+    return _rendered(transcript.steps)
 
 
 def _reference(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
-    golden = {turn.turn: turn.reference for turn in transcript.dialog.turns if turn.role is Role.ASSISTANT}
+    answers = (turn for turn in transcript.dialog.turns if turn.role is Role.ASSISTANT)
+    golden = {turn.turn: turn.content if turn.reference is None else turn.reference for turn in answers}
     messages: list[Message] = []
     for turn in range(1, transcript.turn):
         answer = golden.get(turn)
@@ -118,9 +142,9 @@ RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, 
 )
 
 
-def _step(turn: int, completion: Completion) -> Step:
+def _step(transcript: Transcript, completion: Completion, kind: StepKind) -> Step:
     return Step(
-        turn=turn,
+        turn=transcript.turn,
         role=Role.ASSISTANT,
         content=completion.content,
         input_tokens=completion.input_tokens,
@@ -129,4 +153,19 @@ def _step(turn: int, completion: Completion) -> Step:
         finish_reason=completion.finish_reason,
         served_model=completion.served_model,
         n_calls=completion.n_calls,
+        kind=StepKind.TOOL_CALL if completion.calls else kind,
+        calls=_named_apart(transcript, completion.calls),
     )
+
+
+def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls, with other ids where the turn knows theirs: some endpoints count anew in each answer."""
+    known = {call.call_id for step in transcript.taken for call in step.calls}
+    named: list[ToolCall] = []
+    for call in calls:
+        number, call_id = 1, call.call_id
+        while call_id in known:
+            number, call_id = number + 1, f"{call.call_id}_{number + 1}"
+        known.add(call_id)
+        named.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
+    return tuple(named)

@@ -1,5 +1,6 @@
 """The two seats of a dialogue: each sees the transcript and says something, or stops."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,7 +28,9 @@ class Seat(Protocol):
         ...
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The seat's message of round `transcript.turn`, or the end of the dialogue.
+        """The seat's next step in round `transcript.turn`, or the end of the dialogue. It is asked again until it says a message.
+
+        `transcript.taken` are its steps of this round so far: a seat that has no other memory goes on after any of them.
 
         Raises:
             InfraError: a service did not answer; the engine ends the episode as infra, to be owed again.
@@ -36,8 +39,19 @@ class Seat(Protocol):
         ...
 
 
+def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
+    """The subject has failed. A counterpart's fault is not the subject's: the episode is owed again."""
+    n_steps = len(transcript.taken)
+    said = f"the {seat.role} took {n_steps} steps in round {transcript.turn} of {transcript.problem.problem_id} and said nothing"
+    return Stop(StopReason.SUBJECT_ERROR if seat.role is Role.ASSISTANT else StopReason.INFRA, said)
+
+
 @dataclass(frozen=True)
 class Cast:
     subject: Seat
     counterpart: Seat
     max_turns: int
+    max_steps: int = 100
+    """The most steps of a seat in one turn, before its message."""
+    at_step_limit: Callable[[Transcript, Seat], Step | Stop] = stop_at_step_limit
+    """Takes the place of a seat that has no step left: says the turn's message, or ends the dialogue."""

@@ -8,10 +8,10 @@ from schemas.dialog import Role
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.feedback import Feedback
 from schemas.run import Sampling
-from tasks.dialogue.chat_subject import REFUSALS
-from tasks.dialogue.spent import Spent, spent
 from tasks.dialogue.transcript import Transcript
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.asking import Unreadable, ask_until_read
+from tasks.language.chat_model import ChatModel, ChatRequest, Message
+from tasks.language.spent import Spent, spent
 
 _LABEL = r"^[ \t>*_#-]*{name}[ \t*_]*:[ \t*_]*"
 _FEEDBACK = re.compile(_LABEL.format(name="(?:user )?feedback"), re.IGNORECASE | re.MULTILINE)
@@ -79,40 +79,38 @@ class SimulatedFeedback:
         Raises:
             ModelUnavailable: no answer, or `tries` answers without the field. No other part of an answer is passed on.
         """
-        prompt, answers = self.prompt(code, seen), list[Completion]()
-        while len(answers) < self.tries:
-            messages = prompt.again(answers[-1].content) if answers else prompt.first()
-            answer = await self._ask(transcript, messages, answers)
-            answers.append(answer)
-            field = answer_field(answer.content)
-            said = field if field is None or self.writes_code else _FENCE.split(field, maxsplit=1)[0].strip()
-            if said:
-                return Remark(said, spent(answers), answer.finish_reason, answer.served_model)
-            if not answer.content and answer.finish_reason in REFUSALS:
-                break
-        raise ModelUnavailable(
-            f"simulator {self.model.identity.label}: none of {len(answers)} answers in round {transcript.turn} of "
-            f"{transcript.problem.problem_id} has one field 'Feedback:' (the last ended with "
-            f"{answers[-1].finish_reason or 'no reason told'}); name a simulator that keeps to formats, or has a longer context",
-            n_calls=spent(answers).n_calls,
-        )
-
-    async def _ask(self, transcript: Transcript, messages: tuple[Message, ...], answers: list[Completion]) -> Completion:
+        prompt = self.prompt(code, seen)
         request = ChatRequest(
-            messages=messages,
+            messages=prompt.first(),
             sampling=self.sampling,
-            seed=transcript.seed + len(answers),
+            seed=transcript.seed,
             problem_id=transcript.problem.problem_id,
             turn=transcript.turn,
             sample=transcript.sample,
         )
         try:
-            return await self.model.complete(request)
-        except ModelUnavailable as fault:
-            n_calls = fault.n_calls + spent(answers).n_calls
-            raise ModelUnavailable(str(fault), permanent=fault.permanent, n_calls=n_calls) from fault
+            asked = await ask_until_read(
+                self.model, request, lambda answer, _: prompt.again(answer), self._said, tries=self.tries
+            )
         except AnswerMissing as missing:  # the subject has no part in it
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
+        last = asked.answers[-1]
+        if asked.value is not None:
+            return Remark(asked.value, spent(asked.answers), last.finish_reason, last.served_model)
+        raise ModelUnavailable(
+            f"simulator {self.model.identity.label}: none of {len(asked.answers)} answers in round {transcript.turn} of "
+            f"{transcript.problem.problem_id} has one field 'Feedback:' (the last ended with "
+            f"{last.finish_reason or 'no reason told'}); name a simulator that keeps to formats, or has a longer context",
+            n_calls=spent(asked.answers).n_calls,
+        )
+
+    def _said(self, answer: str) -> str:
+        """The words that are passed on. Raises Unreadable where there are none."""
+        field = answer_field(answer) or ""
+        said = field if self.writes_code else _FENCE.split(field, maxsplit=1)[0].strip()
+        if not said:
+            raise Unreadable("it has no field 'Feedback:' of its own")
+        return said
 
 
 def answer_field(answer: str) -> str | None:

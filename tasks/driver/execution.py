@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch
-from schemas.verdict import Outcome, ProgramVerdict
+from schemas.verdict import FailureReason, Outcome
 from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
-from tasks.worker.execute_shard import DECIDED, test_runs, verdict_id_of, with_known
+from tasks.worker.deciding import DECIDED, Decided
+from tasks.worker.execute_shard import LASTING, due_verdicts, with_known
 from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
 
-_LASTING = (Outcome.PASSED.value, Outcome.FAILED.value)
 _FEWEST_EPISODES, _ROUNDS = 4, 16
 """To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
 
@@ -33,7 +34,9 @@ def execute_shards(plan: RunPlan, context: RunContext, episodes: Sequence[Episod
 def shard_of(plan: RunPlan, context: RunContext, episodes: Iterable[Episode]) -> ExecuteShard:
     """One shard; its name is a digest of the verdicts that it will decide."""
     items = tuple(item_of(plan, episode) for episode in episodes)
-    return ExecuteShard(context, content_id([(i.episode.episode_id, i.episode.attempt, _ids(context, i)) for i in items]), items)
+    return ExecuteShard(
+        context, content_id([(i.episode.episode_id, i.episode.attempt, due_verdicts(context, i)) for i in items]), items
+    )
 
 
 def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
@@ -41,28 +44,27 @@ def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 
-def _ids(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
-    return [(run.turn, run.instruction_id, verdict_id_of(context, run)) for run in test_runs(context, item)]
-
-
-def with_known_verdicts(
-    context: RunContext, known: Mapping[str, ProgramVerdict], shards: Sequence[ExecuteShard]
-) -> list[ExecuteShard]:
+def with_known_verdicts(context: RunContext, known: Mapping[str, Decided], shards: Sequence[ExecuteShard]) -> list[ExecuteShard]:
     """The shards, each with the known verdicts of its programs."""
     if not known:
         return list(shards)
     return [
-        with_known(shard, known, {key for i in shard.items for _, _, key in _ids(context, i) if key is not None})
+        with_known(shard, known, {key for i in shard.items for _, _, key in due_verdicts(context, i) if key is not None})
         for shard in shards
     ]
 
 
-def known_verdicts(plan: RunPlan) -> Mapping[str, ProgramVerdict]:
+def known_verdicts(plan: RunPlan) -> Mapping[str, Decided]:
     """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
-    known: dict[str, ProgramVerdict] = {}
-    for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.subject.label):
+    known: dict[str, Decided] = {}
+    for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label):
         with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
             rows = plan.lake.read_arrow("test_verdicts", [part], ["verdict_id", *DECIDED]).to_pylist()
-            lasting = (row for row in rows if row["verdict_id"] is not None and row["outcome"] in _LASTING)
-            known |= {row["verdict_id"]: ProgramVerdict.model_validate(row) for row in lasting}
+            lasting = (row for row in rows if row["verdict_id"] is not None and row["outcome"] in LASTING)
+            known |= {row["verdict_id"]: _decided(row) for row in lasting}
     return known
+
+
+def _decided(row: Mapping[str, Any]) -> Decided:
+    reason = None if row["reason"] is None else FailureReason(row["reason"])
+    return {**{name: row[name] for name in DECIDED}, "outcome": Outcome(row["outcome"]), "reason": reason}

@@ -1,9 +1,9 @@
 """Spreads many shards over Dask workers; yields results as they come."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -44,7 +44,7 @@ def closing_run(client: Any, run_id: str) -> Iterator[None]:
     """Let the workers let go of a run at the block's end. Not where a signal ends it: they may be dead, or end soon."""
     try:
         yield
-    except Exception:
+    except Exception:  # whatever ended the block: what the workers hold open is let go of
         client.run(close_run, run_id)
         raise
     client.run(close_run, run_id)
@@ -58,12 +58,15 @@ def fan_out(
     *,
     at_once: int | None = None,
     in_turn: bool = False,
+    on_all_begun: Callable[[], None] = lambda: None,
 ) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
     Args:
-        at_once: most shards under way together; None leaves it to the workers' threads.
+        at_once: most shards under way together, at each worker where they go `in_turn`; None leaves it to the workers' threads,
+            which other runs' shards then wait for.
         in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
+        on_all_begun: called once, when no shard waits here any more.
 
     Returns:
         Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are owed.
@@ -74,36 +77,38 @@ def fan_out(
     """
     from distributed.scheduler import KilledWorker
 
-    waiting = iter(enumerate(shards))
-    workers = living_workers(client) if in_turn else ()
-    futures: dict[Any, S] = {}
-
+    hands = _Hands(shards, living_workers(client) if in_turn else (), at_once)
+    futures: dict[Any, tuple[int, S]] = {}
     arrived: SimpleQueue[Any] = SimpleQueue()
 
-    def submit(count: int | None) -> None:
-        for number, shard in islice(waiting, count):
-            place = {"workers": [workers[number % len(workers)]], "allow_other_workers": True} if workers else {}
+    def submit() -> None:
+        for number, shard, place in hands.next():
             future = client.submit(function, shard, pure=False, retries=0, priority=-number, **place)
-            futures[future] = shard
+            futures[future] = number, shard
             future.add_done_callback(arrived.put)
 
     results: list[R] = []
     lost: list[S] = []
-    submit(at_once)
-    n_arrived = 0
+    n_arrived, is_told = 0, False
     try:
+        submit()
         while n_arrived < len(futures):
             heed_signals()
+            if hands.are_empty and not is_told:
+                is_told = True
+                on_all_begun()
             try:
                 future = arrived.get(timeout=_HEED_EVERY_S)
             except Empty:
                 continue
             n_arrived += 1
-            submit(1)
+            number, shard = futures[future]
+            hands.returned(number)
+            submit()
             try:
                 result = future.result()
             except (KilledWorker, ShardTaken):
-                lost.append(futures[future])
+                lost.append(shard)
                 continue
             results.append(result)
             on_result(result)
@@ -116,6 +121,35 @@ def fan_out(
     finally:
         client.cancel([future for future in futures if not future.done()], force=True)
     return results, lost
+
+
+class _Hands:
+    """Shards that are not begun yet, by the worker they are for: as many at once for each as it may have under way."""
+
+    def __init__(self, shards: Sequence[S], workers: Sequence[str], at_once: int | None) -> None:
+        self._workers = workers
+        self._n_hands = max(1, len(workers))
+        numbered = list(enumerate(shards))
+        self._waiting = [deque(numbered[hand :: self._n_hands]) for hand in range(self._n_hands)]
+        self._free = [len(shards) if at_once is None else at_once] * self._n_hands
+
+    @property
+    def are_empty(self) -> bool:
+        return not any(self._waiting)
+
+    def returned(self, number: int) -> None:
+        self._free[number % self._n_hands] += 1
+
+    def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        """What may be begun: number, shard and place. One of each worker in turn."""
+        while ready := [hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]]:
+            for hand in ready:
+                self._free[hand] -= 1
+                number, shard = self._waiting[hand].popleft()
+                yield number, shard, self._place(hand)
+
+    def _place(self, hand: int) -> dict[str, Any]:
+        return {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:

@@ -14,11 +14,11 @@ from typing import Any
 
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch
-from schemas.verdict import ProgramVerdict
 from tasks.driver.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
 from tasks.driver.fan_out import living_workers
 from tasks.driver.idle_cores import IdleCores
 from tasks.planning.plan import RunPlan
+from tasks.worker.deciding import Decided
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import ConverseResult, RunContext
 
@@ -137,7 +137,7 @@ class RunAhead:
         return self._read.pop(episode_id)
 
     @cached_property
-    def _known(self) -> Mapping[str, ProgramVerdict]:
+    def _known(self) -> Mapping[str, Decided]:
         return known_verdicts(self._plan)
 
 

@@ -7,6 +7,7 @@ descriptor): `heed_signals` asks it between two steps and while the driver waits
 stands, as safely as SIGKILL would: children follow their parent by themselves.
 """
 
+import math
 import os
 import select
 import signal
@@ -15,12 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED, TERMINATED = 130, 143
 END_LIMIT_S = 8.0
 """From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
+UNWOUND_LIMIT_S = 1.5
+"""From the end of a flow's own work, after a signal, to the end of its process: time for Prefect to say so to its server."""
 
 
 class _Watch:
@@ -29,6 +33,7 @@ class _Watch:
     def __init__(self, heeded: tuple[signal.Signals, ...], last_words: Callable[[], None]) -> None:
         self._heeded, self._last_words = heeded, last_words
         self._came: list[int] = []
+        self._deadline = math.inf
         self._lock = threading.Lock()
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
@@ -42,6 +47,11 @@ class _Watch:
         os.close(self._writing)
         self._thread.join()
         os.close(self._reading)
+
+    def hasten(self, limit_s: float) -> None:
+        """Leave so many seconds from now, where more are left."""
+        self._deadline = min(self._deadline, time.monotonic() + limit_s)
+        os.write(self._writing, b"\0")  # wakes the thread
 
     def status(self) -> int | None:
         """The exit status of the signal that came; None as long as none has."""
@@ -63,8 +73,8 @@ class _Watch:
         while not self._came:
             if not self._note(None):
                 return
-        deadline = time.monotonic() + END_LIMIT_S
-        while self._came.count(signal.SIGINT) < 2 and (left_s := deadline - time.monotonic()) > 0:
+        self._deadline = min(self._deadline, time.monotonic() + END_LIMIT_S)
+        while self._came.count(signal.SIGINT) < 2 and (left_s := self._deadline - time.monotonic()) > 0:
             if not self._note(left_s):
                 return
         self.end()
@@ -126,7 +136,10 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
 
 @contextmanager
 def terminated_in_time() -> Iterator[None]:
-    """Bound the time from SIGTERM to the end of a flow that another program runs, such as Prefect's runner, and handles."""
+    """Bound the time from SIGTERM to the end of a process whose flow another program runs and ends, such as Prefect's runner.
+
+    The bound outlasts the block: what Prefect, Dask and the interpreter do at their end takes seconds, and nothing needs it.
+    """
     if _watches or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -134,9 +147,18 @@ def terminated_in_time() -> Iterator[None]:
     _watches.append(watch)
     try:
         yield
-    finally:
-        _watches.remove(watch)
-        watch.close()
+    except BaseException:
+        if watch.status() is None:
+            _forget(watch)
+        else:
+            watch.hasten(UNWOUND_LIMIT_S)
+        raise
+    _forget(watch)
+
+
+def _forget(watch: _Watch) -> None:
+    _watches.remove(watch)
+    watch.close()
 
 
 def stop_asked() -> bool:
@@ -144,13 +166,34 @@ def stop_asked() -> bool:
     return any(watch.status() is not None for watch in _watches)
 
 
+class Halted(BaseException):
+    """Work in a thread that whoever waits for it wants no more."""
+
+
+_halt: ContextVar[threading.Event | None] = ContextVar("parley_halt", default=None)
+
+
+@contextmanager
+def halted_by(event: threading.Event) -> Iterator[None]:
+    """Within the block, and in threads that copy its context, `heed_signals` heeds this event, too."""
+    token = _halt.set(event)
+    try:
+        yield
+    finally:
+        _halt.reset(token)
+
+
 def heed_signals() -> None:
-    """End here if a signal asked for it before and the work went on all the same.
+    """End here if a signal asked for it before and the work went on all the same. For every thread of a command.
 
     Raises:
         SystemExit: SIGTERM came (status 143).
         KeyboardInterrupt: SIGINT came.
+        Halted: see `halted_by`.
     """
+    halt = _halt.get()
+    if halt is not None and halt.is_set():
+        raise Halted
     for watch in _watches:
         if (status := watch.status()) is not None:
             raise _ending(signal.SIGTERM if status == TERMINATED else signal.SIGINT)

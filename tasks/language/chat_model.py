@@ -1,9 +1,12 @@
 """The one interface to everything that answers: APIs, local servers, recordings, controls."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from schemas.content_id import canonical_json
 from schemas.dialog import Role
+from schemas.episode import ToolCall
 from schemas.run import ModelIdentity, Sampling
 
 
@@ -11,6 +14,20 @@ from schemas.run import ModelIdentity, Sampling
 class Message:
     role: Role
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """On an assistant's message: the tools that it asked for."""
+    call_id: str | None = None
+    """On a tool's message: the call that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool, as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments, an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +42,14 @@ class ChatRequest:
     sample: int
     dialog_id: str = ""
     """Names one of several dialogs of the problem."""
+    answer_schema: Mapping[str, Any] | None = None
+    """JSON schema that the answer must fit; sent to endpoints that take one."""
+    rubric: str = ""
+    """`BENCHMARK.RUBRIC` of a judgement; empty for an answer."""
+    tools: tuple[ToolSpec, ...] = ()
+    """The answer may call them."""
+    call_index: int = 0
+    """How many answers the seat has got before in this turn. Endpoints never see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +67,13 @@ class Completion:
     latency_s: float | None = None
     served_model: str | None = None
     n_calls: int = 1
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that the model asks for."""
+
+
+def said_in(messages: tuple[Message, ...]) -> str:
+    """A whole prompt as one text: canonical JSON of roles and contents."""
+    return canonical_json([[message.role.value, message.content] for message in messages])
 
 
 class ChatModel(Protocol):

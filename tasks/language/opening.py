@@ -10,10 +10,11 @@ from schemas.errors import ConfigError, ModelUnavailable, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.chat_model import ChatModel
 from tasks.language.control_model import ControlModel, silence
-from tasks.language.openai_model import CallPolicy, OpenAIModel
-from tasks.language.outage import OutagePolicy
+from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
+from tasks.language.endpoints.outage import OutagePolicy
+from tasks.language.endpoints.sticky_model import StickyModel
+from tasks.language.endpoints.wire import Fault, is_no_such_model, is_plausible_name
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording
-from tasks.language.wire import Fault, is_no_such_model, is_plausible_name
 
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
@@ -33,7 +34,8 @@ def open_model(
     """Open a model. Nothing is sent or started by it.
 
     Args:
-        concurrency: most requests in flight at once in this process, for all models opened on the endpoint.
+        concurrency: most requests in flight at once in this process, for all models opened on the endpoint. The replicas of an
+            endpoint share it evenly.
         gold: (problem id, round from 1) -> the benchmark's reference answer, for `control:gold`.
         timeout_s: limit of one request.
         patience_s: how long all requests wait together for an endpoint that stopped answering.
@@ -53,13 +55,15 @@ def open_model(
                 f"model {identity.label}: its server is not running; start it first and give its address as base_url"
             )
         case _:
+            places = [endpoint.model_copy(update={"base_url": url, "replicas": ()}) for url in endpoint.replicas] or [endpoint]
             policy = CallPolicy(
-                concurrency=concurrency,
+                concurrency=-(-concurrency // len(places)),
                 timeout_s=timeout_s,
                 check_served_model=check_served_model,
                 outage=OutagePolicy(patience_s=patience_s),
             )
-            return OpenAIModel(identity, endpoint, policy=policy, environ=environ)
+            models = [OpenAIModel(identity, place, policy=policy, environ=environ) for place in places]
+            return StickyModel(models) if len(models) > 1 else models[0]
 
 
 def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
@@ -118,6 +122,24 @@ def _names(data: bytes) -> tuple[str, ...] | None:
         return tuple(row["id"] for row in rows if isinstance(row["id"], str)) or None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+async def listed_models(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Names of the models that an endpoint lists.
+
+    Raises:
+        ConfigError: the key's variable is empty.
+        ModelUnavailable: no connection, a refused key, or an endpoint that lists none.
+    """
+    nobody = ModelIdentity(provider=Provider.OPENAI, name="the models of a source")
+    model = OpenAIModel(nobody, endpoint, policy=_CHECK, environ=environ)
+    try:
+        listed = await _listed_models(model)
+    finally:
+        await model.aclose()
+    if not listed:
+        raise ModelUnavailable(f"source {model.url}: it lists no models. Name one by `models`, openai:MODEL@BASE_URL")
+    return listed
 
 
 async def _check_by_asking(model: OpenAIModel, listed: tuple[str, ...]) -> None:

@@ -1,26 +1,33 @@
 """Recordings: answers given before, as JSONL (`.gz` allowed), one `{"problem_id", "turn", "sample", "content"}` a line.
 
 A recording makes published runs of others, and our own, repeatable without the model. Further keys are allowed and ignored.
+A judge's recording has `{"benchmark", "rubric", "problem_id", "turn", "sample", "content"}` a line (turn 0: all of it),
+or `{"prompt", "content"}` with the digest of the whole prompt. Where a turn takes several answers, a line has its number within
+the turn as `step` (from 0, which may be left out), and the tools that the answer calls as `calls`: `{"call_id", "name",
+"arguments"}` each, the arguments as JSON text.
 """
 
 import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from schemas.content_id import ID_LENGTH
+from schemas.content_id import ID_LENGTH, text_digest
+from schemas.episode import ToolCall
 from schemas.errors import AnswerMissing, ConfigError, UsageError
 from schemas.run import ModelIdentity
-from tasks.language.chat_model import ChatRequest, Completion
-from tasks.language.wire import valid_unicode
+from tasks.language.chat_model import ChatRequest, Completion, said_in
+from tasks.language.endpoints.wire import valid_unicode
 from tasks.storage.replaced_file import replace_file
 
-AnswerKey = tuple[str, int, int]
-"""(id of a problem, or of one of its dialogs; round from 1; sample from 0)."""
+AnswerKey = tuple[str | int, ...]
+"""(id of a problem, or of one of its dialogs; round from 1; sample from 0); then, for all but the first answer of a turn, its
+number from 1. A judgement's has `BENCHMARK.RUBRIC` before it, or is
+the digest of its prompt alone."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,17 @@ class RecordedAnswer:
     turn: int
     content: str
     sample: int = 0
+    step: int = 0
+    """Number of the answer within its turn."""
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def line(self) -> dict[str, object]:
+        """The line's fields; a field that older recordings do not know stands there only where it says something."""
+        record: dict[str, object] = {"problem_id": self.problem_id, "turn": self.turn, "sample": self.sample}
+        step = {"step": self.step} if self.step else {}
+        calls = {"calls": [call.model_dump() for call in self.calls]} if self.calls else {}
+        return {**record, **step, "content": valid_unicode(self.content), **calls}
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,8 @@ class Recording:
     digest: str
     """Digest of the uncompressed content: the same for `x.jsonl` and `x.jsonl.gz`."""
     answers: Mapping[AnswerKey, str]
+    calls: Mapping[AnswerKey, tuple[ToolCall, ...]] = field(default_factory=dict[AnswerKey, tuple[ToolCall, ...]])
+    """Of the answers that call tools."""
 
 
 def recording_name(path: Path) -> str:
@@ -68,19 +88,22 @@ def _load(path: Path, mtime_ns: int, size: int) -> Recording:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     answers: dict[AnswerKey, str] = {}
+    calls: dict[AnswerKey, tuple[ToolCall, ...]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
-        key, content = _answer(line, f"recording {path}, line {number}")
+        key, content, called = _answer(line, f"recording {path}, line {number}")
         if key in answers:
             raise ConfigError(f"recording {path}, line {number}: a second answer for {_said(key)}; keep one of them")
         answers[key] = content
+        if called:
+            calls[key] = called
     if not answers:
         raise ConfigError(f"recording {path}: holds no answers")
-    return Recording(digest=hashlib.sha256(data).hexdigest()[:ID_LENGTH], answers=answers)
+    return Recording(digest=hashlib.sha256(data).hexdigest()[:ID_LENGTH], answers=answers, calls=calls)
 
 
-def _answer(line: bytes, place: str) -> tuple[AnswerKey, str]:
+def _answer(line: bytes, place: str) -> tuple[AnswerKey, str, tuple[ToolCall, ...]]:
     try:
         record: Any = json.loads(line)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
@@ -88,21 +111,51 @@ def _answer(line: bytes, place: str) -> tuple[AnswerKey, str]:
     wanted = 'one answer a line is {"problem_id": text, "turn": 1.., "sample": 0.., "content": text}'
     if not isinstance(record, dict):
         raise ConfigError(f"{place}: is a {type(record).__name__}, not an object; {wanted}")
+    rubric = _rubric(record, place)
+    if isinstance(record.get("prompt"), str) and isinstance(record.get("content"), str):
+        return (record["prompt"],), valid_unicode(record["content"]), ()
     problem_id, turn, content = record.get("problem_id"), record.get("turn"), record.get("content")
-    sample = record.get("sample", 0)
+    sample, step = record.get("sample", 0), record.get("step", 0)
     if not isinstance(problem_id, str) or not problem_id:
         raise ConfigError(f"{place}: problem_id is {problem_id!r}; {wanted}")
-    if type(turn) is not int or turn < 1:
+    if type(turn) is not int or turn < (0 if rubric else 1):
         raise ConfigError(f"{place}: turn is {turn!r}; {wanted}")
     if type(sample) is not int or sample < 0:
         raise ConfigError(f"{place}: sample is {sample!r}; {wanted}")
+    if type(step) is not int or step < 0:
+        raise ConfigError(f"{place}: step is {step!r}; {wanted}; further answers of a turn have a step from 1")
     if not isinstance(content, str):
         raise ConfigError(f"{place}: content is a {type(content).__name__}; {wanted}")
-    return (problem_id, turn, sample), valid_unicode(content)
+    return (*rubric, problem_id, turn, sample, *_step(step)), valid_unicode(content), _calls(record, place)
+
+
+def _step(number: int) -> tuple[int, ...]:
+    return (number,) if number else ()
+
+
+def _calls(record: Mapping[str, Any], place: str) -> tuple[ToolCall, ...]:
+    try:
+        return tuple(ToolCall.model_validate(call) for call in record.get("calls", ()))
+    except (TypeError, ValueError):
+        raise ConfigError(f'{place}: calls is no list of {{"call_id": text, "name": text, "arguments": JSON as text}}') from None
+
+
+def _rubric(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
+    """(`BENCHMARK.RUBRIC`,) of a judge's line; nothing of another."""
+    if "rubric" not in record:
+        return ()
+    benchmark, rubric = record.get("benchmark"), record["rubric"]
+    if not isinstance(benchmark, str) or not isinstance(rubric, str) or not benchmark or not rubric:
+        raise ConfigError(f"{place}: a judge's line has the texts benchmark and rubric, not {benchmark!r} and {rubric!r}")
+    return (f"{benchmark}.{rubric}",)
 
 
 def _said(key: AnswerKey) -> str:
-    return f"problem {key[0]!r}, turn {key[1]}, sample {key[2]}"
+    if len(key) == 1:
+        return f"prompt {key[0]}"
+    rubric = f"rubric {key[0]}, " if isinstance(key[1], str) else ""
+    problem_id, turn, sample, *step = key[bool(rubric) :]
+    return f"{rubric}problem {problem_id!r}, turn {turn}, sample {sample}" + "".join(f", step {number}" for number in step)
 
 
 def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
@@ -117,9 +170,8 @@ def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
     seen: set[AnswerKey] = set()
     lines: list[bytes] = []
     for number, answer in enumerate(answers, start=1):
-        record = {"problem_id": answer.problem_id, "turn": answer.turn, "sample": answer.sample, "content": answer.content}
-        line = json.dumps(record | {"content": valid_unicode(answer.content)}, ensure_ascii=False).encode()
-        key, _ = _answer(line, f"answer {number} for {path}")
+        line = json.dumps(answer.line, ensure_ascii=False).encode()
+        key, *_ = _answer(line, f"answer {number} for {path}")
         if key in seen:
             raise ConfigError(f"answer {number} for {path}: a second answer for {_said(key)}")
         seen.add(key)
@@ -140,13 +192,18 @@ class RecordedModel:
         An answer may be recorded for one dialog of a problem, by the dialog's id, or for all of them.
 
         Raises:
-            AnswerMissing: the recording has none for this problem, turn and sample.
+            AnswerMissing: the recording has none for this problem, turn, sample and number within the turn.
         """
-        answers, key = self.recording.answers, (request.problem_id, request.turn, request.sample)
-        content = answers.get((request.dialog_id, request.turn, request.sample), answers.get(key))
-        if content is None:
-            raise AnswerMissing(f"recording {self.identity.name!r} has no answer for {_said(key)}")
-        return Completion(content=content, finish_reason="stop", n_calls=0)
+        answers = self.recording.answers
+        rubric = (request.rubric,) if request.rubric else ()
+        place = (request.turn, request.sample, *_step(request.call_index))
+        of_problem, of_dialog = ((*rubric, name, *place) for name in (request.problem_id, request.dialog_id))
+        keys = (of_dialog, of_problem, *([(text_digest(said_in(request.messages)),)] if rubric else []))
+        key = next((key for key in keys if key in answers), None)
+        if key is None:
+            raise AnswerMissing(f"recording {self.identity.name!r} has no answer for {_said(of_problem)}")
+        calls = self.recording.calls.get(key, ())
+        return Completion(content=answers[key], finish_reason="tool_calls" if calls else "stop", n_calls=0, calls=calls)
 
     async def aclose(self) -> None:
         """Nothing to close."""

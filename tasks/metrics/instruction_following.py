@@ -94,7 +94,7 @@ def conversation_accuracy_fraction(verdicts: Sequence[TurnVerdicts], n: int) -> 
     return sum(passed) / len(passed)
 
 
-@metric("instruction_forgetting_ratio", version=1, title="IFR")
+@metric("instruction_forgetting_ratio", version=1, title="IFR", better="lower")
 def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> float | None:
     """Share of the instructions passed by an answer before turn `n` that turn `n`'s answer fails.
 

@@ -18,7 +18,7 @@ _REFERENCE = re.compile(
 _MARKUP = re.compile(r"[*`\"'“”‘’]")
 
 
-@metric("mentions_reference", version=1, title="mentions reference")
+@metric("mentions_reference", version=1, title="mentions reference", better=None)
 def mentions_reference(feedback: str) -> float:
     """Whether the feedback speaks of the reference code that its reader does not have.
 
@@ -33,7 +33,7 @@ def mentions_reference(feedback: str) -> float:
     return float(_REFERENCE.search(_MARKUP.sub("", feedback)) is not None)
 
 
-@metric("contains_refined_code", version=1, title="contains code")
+@metric("contains_refined_code", version=1, title="contains code", better=None)
 def contains_refined_code(feedback: str, previous: str, refined: str) -> float:
     """Whether the feedback holds the whole code that the model then answered with: it was told the code, not what to change.
 

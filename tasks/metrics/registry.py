@@ -6,18 +6,20 @@ A metric is a pure function. Its family's module says which arguments it takes; 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Generic, Literal, ParamSpec, TypeVar, cast
 
-from schemas.errors import UnknownName
-from schemas.plugins import plugins
+from schemas.plugins import found, known
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Better = Literal["higher", "lower"]
 
 FAMILIES: tuple[str, ...] = (
     "tasks.metrics.instruction_following",
+    "tasks.metrics.intent_alignment",
     "tasks.metrics.iterative_generation",
     "tasks.metrics.leakage",
+    "tasks.metrics.user_dialogue",
 )
 GROUP = "parley.metrics"
 
@@ -34,6 +36,8 @@ class Metric(Generic[P, R]):
     function: Callable[P, R]
     title: str = ""
     """What result tables write above its column: short words."""
+    better: Better | None = "higher"
+    """Which of two values is better. None: neither, it only describes."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -49,7 +53,9 @@ class Metric(Generic[P, R]):
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
-def metric(name: str, *, version: int = 1, title: str = "") -> Callable[[Callable[P, R]], Metric[P, R]]:
+def metric(
+    name: str, *, version: int = 1, title: str = "", better: Better | None = "higher"
+) -> Callable[[Callable[P, R]], Metric[P, R]]:
     """Register the function below as a metric.
 
     Raises:
@@ -57,12 +63,12 @@ def metric(name: str, *, version: int = 1, title: str = "") -> Callable[[Callabl
     """
 
     def register(function: Callable[P, R]) -> Metric[P, R]:
-        known = _registered.get(name)
-        if known is not None and known.function.__module__ != function.__module__:
+        other = _registered.get(name)
+        if other is not None and other.function.__module__ != function.__module__:
             raise ValueError(
-                f"metric {name!r} of {function.__module__} has the name of one of {known.function.__module__}: rename one of them"
+                f"metric {name!r} of {function.__module__} has the name of one of {other.function.__module__}: rename one of them"
             )
-        made = Metric(name, version, function, title)
+        made = Metric(name, version, function, title, better)
         _registered[name] = cast("Metric[..., object]", made)
         return made
 
@@ -72,7 +78,7 @@ def metric(name: str, *, version: int = 1, title: str = "") -> Callable[[Callabl
 def names() -> tuple[str, ...]:
     """All known metrics, sorted."""
     _import_families()
-    return tuple(sorted({*_registered, *plugins(GROUP)}))
+    return known(GROUP, _registered)
 
 
 def load(name: str) -> "Metric[..., object]":
@@ -82,11 +88,7 @@ def load(name: str) -> "Metric[..., object]":
         UnknownName: lists the known names.
     """
     _import_families()
-    if name in _registered:
-        return _registered[name]
-    if name in (found := plugins(GROUP)):
-        return found[name].load()
-    raise UnknownName("metric", name, names(), "See `parley list metrics`")
+    return found("metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`")
 
 
 def _import_families() -> None:

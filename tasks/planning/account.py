@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from schemas.dialog import Role
-from schemas.episode import Step
+from schemas.episode import Step, StepKind
 from schemas.run import ModelIdentity, RunRecord
+from schemas.verdict import JudgeVerdict
 from schemas.work import Difference, RunWork
 from tasks.planning.models import prices
 from tasks.planning.plan import RunPlan
@@ -55,7 +58,7 @@ def _finished(plan: RunPlan) -> tuple[dict[str, str], frozenset[str]]:
 
 def _latest_alike(plan: RunPlan) -> RunRecord | None:
     """The latest run of this model's name on this setting."""
-    records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.subject.label)
+    records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark, model=plan.spec.label)
     alike = [r for r in records if r.setting == plan.spec.full_setting and r.run_id != plan.run_id]
     return max(alike, key=lambda r: r.finished_at, default=None)
 
@@ -66,7 +69,7 @@ def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
         run_id=plan.run_id,
         title=plan.request.title,
         setting=plan.spec.full_setting,
-        model=plan.spec.subject.label,
+        model=plan.spec.label,
         status=status,
         n_episodes=len(plan.members),
         n_reused=sum(found.reused_from.values()),
@@ -80,13 +83,12 @@ def with_episodes(work: RunWork, plan: RunPlan, found: FoundRun, kept: Mapping[s
     """Add the episodes played and their cost.
 
     Args:
-        kept: episode -> messages kept from earlier attempts.
+        kept: episode -> steps kept from earlier attempts.
         model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
     """
-    rows = plan.episodes.rows(found.owed)
-    played = {row["episode_id"]: row["steps"] for row in rows.select(["episode_id", "steps"]).to_pylist()}
-    new = [step for name, steps in played.items() for step in steps[len(kept.get(name, ())) :] if step["n_calls"] > 0]
-    old = [step for steps in kept.values() for step in steps if step.role is Role.ASSISTANT]
+    new = paid_steps(plan.episodes.rows(found.owed), kept)
+    messages = (step for steps in kept.values() for step in steps if step.kind is StepKind.MESSAGE)
+    old = [step for step in messages if step.role is Role.ASSISTANT and not step.is_scripted]
     tokens_in, tokens_out, unknown = _tokens(new)
     return work.model_copy(
         update={
@@ -100,6 +102,53 @@ def with_episodes(work: RunWork, plan: RunPlan, found: FoundRun, kept: Mapping[s
             "usd": _usd(plan, new),
         }
     )
+
+
+def with_judgements(work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict], n_reused: int, model_calls: int) -> RunWork:
+    """Add the judgements asked for and their cost.
+
+    Args:
+        asked: a row of each judgement that came in this invocation.
+        n_reused: judgements that were known before.
+        model_calls: requests that workers reported for judgements.
+    """
+    tokens_in = tokens_out = unknown = 0
+    usd = work.usd
+    for rubric, judge in plan.judges.items():
+        rows = [
+            row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.rubric == rubric and row.n_calls
+        ]
+        of_rubric = _tokens(rows)
+        cost = _cost(*prices(plan, judge.judge.judge), *of_rubric) if rows else 0.0
+        usd = None if usd is None or cost is None else usd + cost
+        tokens_in, tokens_out, unknown = (a + b for a, b in zip((tokens_in, tokens_out, unknown), of_rubric, strict=True))
+    return work.model_copy(
+        update={
+            "judgements_asked": len(asked),
+            "judgements_reused": n_reused,
+            "model_calls": work.model_calls + max(model_calls, sum(row.n_calls for row in asked)),
+            "input_tokens": work.input_tokens + tokens_in,
+            "output_tokens": work.output_tokens + tokens_out,
+            "n_unknown_tokens": work.n_unknown_tokens + unknown,
+            "usd": usd,
+        }
+    )
+
+
+def _cost(price_in: float | None, price_out: float | None, tokens_in: int, tokens_out: int, unknown: int) -> float | None:
+    """USD; None where a price or a count is unknown."""
+    if price_in is None or price_out is None or unknown:
+        return None
+    return (tokens_in * price_in + tokens_out * price_out) / 1e6
+
+
+def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
+    """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
+    found: list[dict[str, Any]] = []
+    for episode_id, steps in zip(rows["episode_id"].to_pylist(), rows["steps"], strict=True):
+        new = steps.values[len(kept.get(episode_id, ())) :]
+        found += pa.table({name: new.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}).to_pylist()
+    return [step for step in found if step["n_calls"] > 0]
 
 
 def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
@@ -119,9 +168,8 @@ def _usd(plan: RunPlan, steps: list[dict[str, Any]]) -> float | None:
         identity = models[role]
         if identity is None:
             return None
-        price_in, price_out = prices(plan, identity)
-        tokens_in, tokens_out, unknown = _tokens([step for step in steps if _role(step) == role])
-        if price_in is None or price_out is None or unknown:
+        cost = _cost(*prices(plan, identity), *_tokens([step for step in steps if _role(step) == role]))
+        if cost is None:
             return None
-        total += (tokens_in * price_in + tokens_out * price_out) / 1e6
+        total += cost
     return total

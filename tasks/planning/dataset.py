@@ -12,6 +12,7 @@ from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UsageErro
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rows import from_arrow
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.storage.contexts import write_contexts
 from tasks.storage.parquet_store import Lake
 
 _read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar("parley_read", default=None)
@@ -51,8 +52,9 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
     """
     if data is not None:
         return require_rows(read_raw(benchmark, Path(data), version), data, benchmark.name, version)
-    if version == "sample":
-        with as_file(benchmark.data.sample) as folder:
+    bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
+    if version in bundled:
+        with as_file(bundled[version]) as folder:
             return read_raw(benchmark, folder, version)
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
@@ -77,7 +79,7 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
     """Digest over the rows of all these dialogs, in any order."""
-    return content_id(sorted(dialog.row_digest for dialog in dialogs))
+    return content_id(sorted(dialog.digest for dialog in dialogs))
 
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
@@ -130,6 +132,7 @@ def write_staged(staged: Staged, benchmark: str, version: str, lake: Lake) -> st
     lake.keep_only("quarantine", [name] if staged.quarantined else [], **keys)
     if not staged.problems:
         return digest
+    write_contexts(lake, staged.contexts)
     lake.write_part("dialogs", staged.dialogs, digest, **keys)
     lake.write_part("problems", staged.problems, digest, **keys)
     return digest

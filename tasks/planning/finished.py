@@ -36,9 +36,15 @@ def finished_report(plan: RunPlan) -> RunReport:
 
 
 def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
-    """The reports, corrected by the warehouse: a run that publication itself withheld says so, with the reason."""
+    """The reports, corrected by the warehouse: a run that publication itself withheld says so, with the reason.
+
+    A run that its checks withhold, and a person has released, is published.
+    """
     from tasks.planning.publishing import left_out
 
+    withheld = [report.run_id for report in reports if report.status == "withheld"]
+    released = set(withheld) - left_out(home, withheld).keys()
+    reports = [report.model_copy(update={"status": "finished"}) if report.run_id in released else report for report in reports]
     reasons = left_out(home, [report.run_id for report in reports if report.is_published])
     return [
         report.model_copy(update={"status": "withheld", "reason": reasons[report.run_id]}) if report.run_id in reasons else report

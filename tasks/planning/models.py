@@ -1,7 +1,5 @@
 """Writes the table of models: the models that took part in a run, and the prices of their tokens."""
 
-from collections.abc import Iterator
-
 from schemas.content_id import content_id
 from schemas.run import ModelIdentity, ModelRecord
 from tasks.planning.plan import RunPlan
@@ -14,7 +12,7 @@ def keep_models(plan: RunPlan) -> bool:
     A price stated before stays where none is stated now.
     """
     changed = False
-    for identity, asked in _pairs(plan):
+    for identity, _, asked in plan.models:
         name = content_id(identity)
         known = {part.stem.removeprefix("part-") for part in plan.lake.parts("models", model=identity.label)}
         part = plan.lake.folder("models", model=identity.label) / f"part-{name}.parquet"
@@ -26,17 +24,11 @@ def keep_models(plan: RunPlan) -> bool:
     return changed
 
 
-def _pairs(plan: RunPlan) -> Iterator[tuple[ModelIdentity, ModelRequest]]:
-    spec, request = plan.spec, plan.request
-    for identity, asked in ((spec.subject, request.model), (spec.simulator, request.simulator), (spec.judge, request.judge)):
-        if identity is not None and asked is not None:
-            yield identity, asked
-
-
 def _record(identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | None) -> ModelRecord:
     prices = (asked.usd_per_million_input, asked.usd_per_million_output)
     if before is not None and prices == (None, None):
         prices = (before.usd_per_million_input, before.usd_per_million_output)
+    by_hour = before.usd_per_hour if before is not None and asked.usd_per_hour is None else asked.usd_per_hour
     return ModelRecord(
         model=identity.label,
         provider=identity.provider,
@@ -46,7 +38,14 @@ def _record(identity: ModelIdentity, asked: ModelRequest, before: ModelRecord | 
         chat_template=identity.chat_template,
         usd_per_million_input=prices[0],
         usd_per_million_output=prices[1],
+        usd_per_hour=by_hour,
     )
+
+
+def prices_of(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> tuple[float | None, float | None]:
+    """USD per million input and output tokens, as the request states them, else as the lake knows them."""
+    stated = asked.usd_per_million_input, asked.usd_per_million_output
+    return prices(plan, identity) if stated == (None, None) else stated
 
 
 def prices(plan: RunPlan, identity: ModelIdentity) -> tuple[float | None, float | None]:

@@ -1,8 +1,9 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import math
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 from sandbox import registry as sandboxes
 from sandbox.calibration.factor import widened
@@ -10,20 +11,27 @@ from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
-from schemas.errors import ConfigError, UnknownName, UsageError
+from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
-from schemas.rows import from_arrow
-from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
-from tasks.benchmarks import registry
+from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
-from tasks.language.model_spec import ModelChoice, parse_model
+from tasks.dialogue.agents import registry as agents
+from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
+from tasks.planning.choice import choose, find_setting
 from tasks.planning.dataset import dataset_digest, find_data, played_dialogs, require_dialogs
+from tasks.planning.embedders import choose_embedder
+from tasks.planning.judges import PlannedJudge, choose_judges
+from tasks.planning.known_runs import find_run
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import refuse_other_run
+from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
 from tasks.storage.owed import EpisodeFiles, WantedEpisode, wanted_episodes
 from tasks.storage.parquet_store import Lake, listing_again
+
+NO_SANDBOX = "unneeded"
+"""Stands in place of the sandbox's name where a run has no programs."""
 
 
 class RunPlan:
@@ -38,14 +46,16 @@ class RunPlan:
         spec: RunSpec,
         subject: ModelEndpoint,
         simulator: ModelEndpoint | None,
+        judges: Mapping[str, PlannedJudge] = MappingProxyType({}),
+        embedder: ModelEndpoint | None = None,
     ) -> None:
         self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
-        self.subject, self.simulator = subject, simulator
+        self.subject, self.simulator, self.judges, self.embedder = subject, simulator, judges, embedder
         self._due: dict[str, Due] = {}
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
-        self.keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": self.run_id}
-        self.episodes = EpisodeFiles(self.lake, spec.benchmark, spec.subject.label)
+        self.keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": self.run_id}
+        self.episodes = EpisodeFiles(self.lake, spec.benchmark, spec.label)
 
     @cached_property
     def options(self) -> Mapping[str, str]:
@@ -68,6 +78,17 @@ class RunPlan:
         """The dialogs that the setting plays."""
         return played_dialogs(self.benchmark, self.spec.setting, self.staged)
 
+    def context_length(self, dialog: Dialog) -> int:
+        """Characters that were said before the dialog's own turns."""
+        if dialog.context_id is None:
+            return 0
+        return self.context_lengths[dialog.context_id][dialog.context_turns]
+
+    @cached_property
+    def context_lengths(self) -> Mapping[str, tuple[int, ...]]:
+        """Context -> characters of its first 0, 1, 2, ... turns."""
+        return context_lengths(self.lake, self.staged.dialogs, self.staged.contexts)
+
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
         """Problems with a dialog in this setting, by id."""
@@ -81,8 +102,13 @@ class RunPlan:
 
     @cached_property
     def wanted(self) -> tuple[WantedEpisode, ...]:
-        """Episodes that this invocation asks for: of all problems, or of the first `limit` ones."""
-        chosen = set(tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset))[: self.request.benchmark.limit])
+        """Episodes that this invocation asks for: of all problems, of the first `limit` ones, or of a subsample of these."""
+        names = tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset))[: self.request.benchmark.limit]
+        subsample = self.request.benchmark.subsample
+        if subsample is not None:
+            n = max(1, math.floor(subsample.share * len(names) + 1e-9))
+            names = problem_order(names, self.spec.benchmark, subsample.seed)[:n]
+        chosen = set(names)
         return tuple(w for w in self.everything if w.dialog.problem_id in chosen)
 
     @cached_property
@@ -107,10 +133,31 @@ class RunPlan:
         now = {w.episode_id for w in self.wanted}
         return tuple(w for w in self.everything if w.episode_id in now or w.episode_id in earlier)
 
+    @property
+    def task_share(self) -> float | None:
+        """Share of the dataset's problems that the run has, 0 to 1; None where it has all."""
+        n, of = (len({w.dialog.problem_id for w in found}) for found in (self.members, self.everything))
+        return None if n == of else n / of
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether it needs a sandbox."""
+        return self.spec.sandbox != NO_SANDBOX
+
+    @property
+    def models(self) -> tuple[tuple[ModelIdentity, ModelEndpoint, ModelRequest], ...]:
+        """Every model that takes part: who, where, and what was asked for."""
+        asked = (
+            (self.spec.subject, self.subject, self.request.model),
+            (self.spec.simulator, self.simulator, self.request.simulator),
+            *((judge.judge.judge, judge.endpoint, judge.request) for judge in self.judges.values()),
+        )
+        return tuple((who, where, what) for who, where, what in asked if who and where and what)
+
     @cached_property
     def environment(self) -> str:
-        """The sandbox's fingerprint."""
-        return self._sandbox.fingerprint()
+        """The sandbox's fingerprint; empty where there is nothing to run."""
+        return self._sandbox.fingerprint() if self.runs_programs else ""
 
     def _files(self, table: str) -> str:
         found = listing_again(lambda: [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)])
@@ -119,7 +166,7 @@ class RunPlan:
     @cached_property
     def isolated(self) -> bool:
         """Whether programs run isolated: False only where `--sandbox none` was asked for."""
-        return self._sandbox.isolated
+        return not self.runs_programs or self._sandbox.isolated
 
     @cached_property
     def _sandbox(self) -> Sandbox:
@@ -127,11 +174,12 @@ class RunPlan:
 
     def state(self) -> dict[str, str]:
         """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
+        files = ("episodes", "run_episodes", "test_verdicts", "scores", *(("judge_verdicts",) if self.judges else ()))
         return {
             "environment": self.environment,
             **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.scores.metrics},
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
-            **{f"files.{table}": self._files(table) for table in ("episodes", "run_episodes", "test_verdicts", "scores")},
+            **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),
         }
 
@@ -152,6 +200,11 @@ class RunPlan:
         )
 
 
+def problem_order(problem_ids: Iterable[str], benchmark: str, seed: int) -> tuple[str, ...]:
+    """Problems in the order in which subsamples take them: the same for every model and setting, whatever else there is."""
+    return tuple(sorted(problem_ids, key=lambda name: content_id([benchmark, seed, name])))
+
+
 def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     """Plan one evaluation.
 
@@ -165,9 +218,11 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
     lake = Lake(home.lake)
     resumed = _resumed_spec(lake, request.resume)
-    subject = _choose(request.model, resumed.subject if resumed else None)
-    simulator = _choose_simulator(request, benchmark, setting, resumed)
-    judge = _choose(request.judge, resumed.judge if resumed else None) if request.judge else None
+    subject = choose(request.model, resumed.subject if resumed else None, home)
+    simulator = _choose_simulator(request, benchmark, setting, resumed, home)
+    judges = choose_judges(request, benchmark, setting, resumed)
+    embedder = choose_embedder(request, benchmark, setting, resumed)
+    runs_programs = benchmark.runs_programs(setting)
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     staged = find_data(benchmark, request.benchmark.data, version, lake)
@@ -181,45 +236,37 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         scoring_options=scoring_options,
         subject=subject.identity,
         simulator=simulator.identity if simulator else None,
-        judge=judge.identity if judge else None,
         sampling=request.model.sampling,
         prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.setting(setting).prompts.items())),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
-        sandbox=request.sandbox,
-        limits=resumed.limits if resumed else widened(benchmark.limits_of(setting), home.path, request.sandbox),
-        runner_version=RUNNER_VERSION,
+        sandbox=request.sandbox if runs_programs else NO_SANDBOX,
+        limits=resumed.limits if resumed else _limits(benchmark, setting, home, request.sandbox),
+        runner_version=RUNNER_VERSION if runs_programs else 1,
+        judges=tuple(judges[name].judge for name in sorted(judges)),
+        embedder=embedder.identity if embedder else None,
+        embedder_in_play=embedder.identity if embedder and benchmark.setting(setting).embedder_in_play else None,
+        agent=_agent(request.model),
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
-    return RunPlan(request, home, benchmark, staged, spec, subject.endpoint, simulator.endpoint if simulator else None)
+    spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
+    return RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
 
 
-def find_setting(name: str) -> tuple[Benchmark, str]:
-    """`benchmark.setting`, or the benchmark alone where it has one setting.
-
-    Raises:
-        UnknownName: lists the known names.
-    """
-    first, _, rest = name.partition(".")
-    benchmark = registry.load(first)
-    if not rest:
-        if len(benchmark.settings) != 1:
-            raise ConfigError(
-                f"benchmark {name!r} has several settings: name one of {', '.join(f'{first}.{s}' for s in benchmark.settings)}"
-            )
-        rest = next(iter(benchmark.settings))
-    benchmark.setting(rest)
-    return benchmark, rest
+def _limits(benchmark: Benchmark, setting: str, home: Home, sandbox: str) -> Limits:
+    limits = benchmark.limits_of(setting)
+    return widened(limits, home.path, sandbox) if benchmark.runs_programs(setting) else limits
 
 
-def _choose(request: ModelRequest, resumed: ModelIdentity | None) -> ModelChoice:
-    revision = request.revision or (resumed.revision if resumed and resumed.revision else None)
-    return parse_model(request.spec, key_env=request.key_env, revision=revision, today=datetime.now(UTC).strftime("%Y-%m-%d"))
+def _agent(model: ModelRequest) -> AgentIdentity | None:
+    if model.agent is None and model.agent_options:
+        raise ConfigError(f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME")
+    return None if model.agent is None else agents.load(model.agent).identity(model.agent_options)
 
 
 def _choose_simulator(
-    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
+    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None, home: Home
 ) -> ModelChoice | None:
     """The simulator; None where the setting needs none, even if one is named: a night may hold both kinds of settings."""
     if not benchmark.setting(setting).needs_simulator:
@@ -229,23 +276,8 @@ def _choose_simulator(
             f"{benchmark.name}.{setting} has a model speak in the user's place. Name it by --simulator PROVIDER:MODEL"
             f" (`simulator` in a night's configuration), for example --simulator {request.model.spec}"
         )
-    return _choose(request.simulator, resumed.simulator if resumed else None)
+    return choose(request.simulator, resumed.simulator if resumed else None, home)
 
 
 def _resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:
     return None if run_id is None else RunSpec.model_validate_json(find_run(lake, run_id).spec_json)
-
-
-def find_run(lake: Lake, run_id: str) -> RunRecord:
-    """The record of a run, by its id or an unambiguous beginning of it.
-
-    Raises:
-        UsageError: no run or several runs begin like this.
-    """
-    folders = sorted({part.parent for part in lake.parts("runs")})
-    found = [folder for folder in folders if folder.name.removeprefix("run=").startswith(run_id)]
-    if len(found) != 1:
-        names = ", ".join(folder.name.removeprefix("run=") for folder in (found or folders)[:8]) or "none yet"
-        problem = f"several runs begin with {run_id!r}" if found else f"no run {run_id!r}"
-        raise UsageError(f"{problem} in {lake.root}; there are: {names}. See `parley list runs`")
-    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[0]

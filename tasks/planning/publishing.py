@@ -1,25 +1,38 @@
 """Publishes the lake's runs to the warehouse, with the marts of all benchmarks."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from schemas.run import RunRecord
 from tasks.benchmarks import registry
+from tasks.metrics import registry as metrics
 from tasks.storage.disk import naming_full_disk
 from tasks.storage.home import Home
-from warehouse.publish import PublishReport, publish
+
+if TYPE_CHECKING:
+    from warehouse.publish import PublishReport
 
 
-def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False) -> PublishReport:
+def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False) -> "PublishReport":
     """Bring the warehouse up to date with the lake: some runs, or all.
 
     Raises:
         DiskFull: no room for the new file beside the old one.
         ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
     """
+    from warehouse.publish import publish
+
     marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
-        return publish(home.path, run_ids=run_ids, marts=marts, rebuild=rebuild)
+        return publish(home.path, run_ids=run_ids, marts=marts, directions=metric_directions(), rebuild=rebuild)
+
+
+def metric_directions() -> dict[str, str]:
+    """Metrics of all benchmarks -> `higher` or `lower`, which is better; without those that only describe."""
+    measured = {name for benchmark in registry.names() for name in registry.load(benchmark).scores.metrics}
+    found = {name: metrics.load(name).better for name in sorted(measured)}
+    return {name: better for name, better in found.items() if better is not None}
 
 
 def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:
@@ -34,7 +47,8 @@ def left_out(home: Home, run_ids: Iterable[str]) -> dict[str, str]:
     """Finished runs that the warehouse does not show after they were published, each with the reason."""
     from warehouse.connect import query
 
-    shown = dict(query(home.path, "select run_id, coalesce(withheld_reason, status) from runs where status <> 'finished'")[1])
-    finished = {run_id for (run_id,) in query(home.path, "select run_id from runs where status = 'finished'")[1]}
+    missing = "case when status <> 'finished' then coalesce(withheld_reason, status) end"
+    shown = dict(query(home.path, f"select run_id, {missing} from runs")[1])
     unreadable = "found at publication: its record cannot be read; the log names the file. Move it away and run again"
-    return {run_id: shown.get(run_id, unreadable) for run_id in run_ids if run_id not in finished}
+    found = {run_id: shown.get(run_id, unreadable) for run_id in run_ids}
+    return {run_id: reason for run_id, reason in found.items() if reason is not None}

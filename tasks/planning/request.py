@@ -1,19 +1,21 @@
-"""Requests of a person or a configuration: one model on one setting of one benchmark."""
+"""Requests of a person or a configuration: one model on one setting of one benchmark, or one dataset to be made."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import PurePath
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from sandbox.registry import default_name
 from schemas.base import Frozen
+from schemas.comparison import THRESHOLD
 from schemas.display import plain_line
 from schemas.errors import ConfigError
 from schemas.run import Sampling
 from schemas.secret_names import looks_secret
-from tasks.language.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
+from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
+from tasks.language.servers.vllm_settings import VllmSettings
 
 
 class ModelRequest(Frozen):
@@ -25,11 +27,18 @@ class ModelRequest(Frozen):
     """Name of the environment variable that holds the endpoint's key."""
     revision: str | None = None
     """Which weights an endpoint serves; without it a hosted model counts as another model each day (UTC)."""
+    name: str | None = None
+    """Name in tables of weights or a recording on disk; without it that of the folder or file."""
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
+    tools_as_text: bool = False
+    """Tell of an agent's tools within the messages, even where the endpoint has a format of its own for them."""
+    agent: str | None = None
+    """Who sits in the subject's seat instead of the bare model; see `parley list agents`."""
+    agent_options: dict[str, str] = Field(default_factory=dict)
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
     """Limit of one answer, in seconds."""
@@ -39,6 +48,32 @@ class ModelRequest(Frozen):
     """Requests in flight to this endpoint; without it the night's `concurrency`."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
     usd_per_million_output: float | None = Field(default=None, ge=0)
+    usd_per_hour: float | None = Field(default=None, ge=0)
+    """What an hour of its server costs, all replicas together, where Parley starts it (`vllm:`, `embedded:`)."""
+    gpus: float | None = Field(default=None, ge=0)
+    """GPUs that this server holds, all replicas together; `embedded:` holds none unless told otherwise."""
+    serve: VllmSettings | None = None
+    """How vLLM serves it, of a `vllm:` model."""
+    family: str | None = None
+    """Checkpoints of one family are compared with their predecessors; without it the model's label."""
+
+    @property
+    def label(self) -> str:
+        """Provider and model as a person knows them: without the endpoint's URL, a path's folders and the agent's options."""
+        provider, _, rest = self.spec.partition(":")
+        name = rest.partition("@")[0] if provider == "openai" else rest
+        name = PurePath(name).name if provider == "recorded" or name.startswith("/") else name
+        return f"{provider}:{name}" + (f"+{self.agent}" if self.agent else "")
+
+    @property
+    def is_served_here(self) -> bool:
+        """Whether Parley starts its server."""
+        return self.spec.partition(":")[0] in ("embedded", "vllm")
+
+    @property
+    def n_gpus(self) -> float | None:
+        """GPUs that its server holds; None where nobody said, or where the server is not ours."""
+        return 0.0 if self.gpus is None and self.spec.startswith("embedded:") else self.gpus
 
     @property
     def sampling(self) -> Sampling:
@@ -49,7 +84,54 @@ class ModelRequest(Frozen):
             max_tokens=self.max_tokens,
             stop=self.stop,
             omit_reasoning=self.omit_reasoning,
+            tools_as_text=self.tools_as_text,
         )
+
+    @model_validator(mode="after")
+    def _costs_by_the_hour(self) -> Self:
+        if self.is_served_here or self.usd_per_hour is self.gpus is None:
+            return self
+        raise ConfigError(
+            f"usd_per_hour and gpus are those of a server that Parley starts, and {self.spec} is none (vllm:, embedded:). State"
+            " usd_per_million_input and usd_per_million_output, or leave them out"
+        )
+
+    @model_validator(mode="after")
+    def _is_served_by_us(self) -> Self:
+        if self.serve is not None and not self.spec.startswith("vllm:"):
+            raise ConfigError(
+                f"model {plain_line(self.spec)!r}: `serve` is for models that Parley serves by vLLM: vllm:PATH_OR_REPO"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_key_in_spec(self) -> Self:
+        if self.key_env is not None and not self.key_env.isidentifier():
+            raise ConfigError(
+                "key_env is not the name of a variable (and is not shown, in case it is the key itself). Put the key into a"
+                " variable, and its name here"
+            )
+        if "://" in self.spec and "@" in self.spec.split("://", 1)[1].split("/")[0]:
+            raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
+        return self
+
+
+class ComparisonRequest(Frozen):
+    """How runs are compared with each other. In no id."""
+
+    baseline: str | None = None
+    """A model's label, its last part, a family (each also with `@REVISION`) or a run: every run is compared with it."""
+    threshold: float = Field(default=THRESHOLD, ge=0)
+    """Least significant loss that is a regression, in the metric's own unit."""
+    thresholds: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """Metric -> its own threshold."""
+
+
+class Subsample(Frozen):
+    """A fixed share of a dataset's problems: the first of them in an order that the seed alone decides."""
+
+    share: float = Field(gt=0, le=1)
+    seed: int = 0
 
 
 class BenchmarkRequest(Frozen):
@@ -63,6 +145,8 @@ class BenchmarkRequest(Frozen):
     options: dict[str, str] = Field(default_factory=dict)
     limit: int | None = Field(default=None, ge=1)
     """The dialogues of the first N problems only."""
+    subsample: Subsample | None = None
+    """Of these problems, a share only. In no id, as `limit`."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
 
@@ -73,11 +157,16 @@ class EvaluationRequest(Frozen):
     model: ModelRequest
     benchmark: BenchmarkRequest
     simulator: ModelRequest | None = None
-    judge: ModelRequest | None = None
+    judges: dict[str, ModelRequest] = Field(default_factory=dict)
+    """Rubric -> who judges by it; the empty name is for all that are not named."""
+    embedder: ModelRequest | None = None
+    """Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. How tokens are drawn does not matter."""
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
+    comparison: ComparisonRequest | None = None
+    """None: as stated before, if ever."""
     fsync: bool = False
     """Flush journal and Parquet to the disk at each write: safe against loss of power, slower."""
     resume: str | None = None
@@ -85,22 +174,47 @@ class EvaluationRequest(Frozen):
 
     @property
     def title(self) -> str:
-        """Benchmark and model in one line; a recording is shown without its folder."""
-        provider, _, rest = self.model.spec.partition(":")
-        shown = f"{provider}:{PurePath(rest).name}" if provider == "recorded" else self.model.spec
-        return f"{self.benchmark.name} · {shown}"
+        """Benchmark and model in one line."""
+        return f"{self.benchmark.name} · {self.model.label}"
+
+    @property
+    def models(self) -> tuple[ModelRequest, ...]:
+        """Every model that takes part."""
+        return tuple(model for model in (self.model, self.simulator, self.embedder, *self.judges.values()) if model is not None)
 
     @model_validator(mode="after")
-    def _no_key_in_spec(self) -> Self:
-        for model in (self.model, self.simulator, self.judge):
-            if model is not None and model.key_env is not None and not model.key_env.isidentifier():
-                raise ConfigError(
-                    "key_env is not the name of a variable (and is not shown, in case it is the key itself). Put the key into a"
-                    " variable, and its name here"
-                )
-            if model is not None and "://" in model.spec and "@" in model.spec.split("://", 1)[1].split("/")[0]:
-                raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
+    def _agent_is_under_test(self) -> Self:
+        for model in self.models:
+            if model.agent is not None and model is not self.model:
+                raise ConfigError(f"agent {model.agent!r}: an agent takes the seat of a model under test, not of {model.spec}")
         return self
+
+
+class BuildRequest(Frozen):
+    """A dataset to be made by model calls and programs. Safe to show: it is a Prefect parameter."""
+
+    what: str
+    """A benchmark, `-` and the name of one of its constructions."""
+    roles: dict[str, ModelRequest]
+    """Role -> its model. The role says how tokens are drawn."""
+    data: str | None = None
+    """File or folder of raw data; without it what was staged before, or the bundled sample."""
+    dataset_version: str | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+    limit: int | None = Field(default=None, ge=1)
+    """The first N problems only."""
+    embedder: ModelRequest | None = None
+    sandbox: str = Field(default_factory=default_name)
+    concurrency: int = Field(default=64, ge=1)
+    out: str = ""
+    """The folder to make; empty where nothing is written."""
+    replace: bool = False
+    """Put the new files in the place of another build's."""
+
+    @property
+    def models(self) -> tuple[ModelRequest, ...]:
+        """Every model that takes part."""
+        return (*self.roles.values(), *([self.embedder] if self.embedder else []))
 
 
 def explain(error: ValidationError) -> str:
@@ -134,9 +248,9 @@ def _without_keys(value: Any) -> Any:
     return [_without_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def key_names(requests: Sequence[EvaluationRequest]) -> tuple[str, ...]:
+def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str, ...]:
     """Names of the variables that hold these models' keys: the only ones of their kind that workers are given."""
-    models = [m for r in requests for m in (r.model, r.simulator, r.judge) if m is not None]
+    models = [model for request in requests for model in request.models]
     named = {m.key_env for m in models if m.key_env}
     if any(m.spec.startswith("openai:") and not m.key_env and ("@http" not in m.spec or OPENAI_URL in m.spec) for m in models):
         named.add(OPENAI_KEY_VARIABLE)

@@ -14,14 +14,20 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import UsageError
 from schemas.rows import from_arrow
-from schemas.run import RunRecord, RunSpec, Sampling, judgement_id, verdict_id
+from schemas.run import RubricJudge, RunRecord, RunSpec, judgement_id
+from schemas.verdict import verdict_id
 from schemas.work import Difference, Layer
 from tasks.benchmarks import registry
 from tasks.storage.parquet_store import Lake
 
 ROWS_NAMED = 5
 _LAYERS: tuple[Layer, ...] = ("dialogues", "tests", "judgements", "scores")
-_LAYER_OF_TABLE: dict[str, Layer] = {"episodes": "dialogues", "test_verdicts": "tests", "scores": "scores"}
+_LAYER_OF_TABLE: dict[str, Layer] = {
+    "episodes": "dialogues",
+    "test_verdicts": "tests",
+    "judge_verdicts": "judgements",
+    "scores": "scores",
+}
 _OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share")
 """Beginnings of names that are no ingredient of another run."""
 
@@ -54,9 +60,13 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
             )
             for episode in episodes
         },
-        "judgements": set()
-        if spec.judge is None
-        else {judgement_id(prompt=episode, judge=spec.judge, sampling=Sampling()) for episode in episodes},
+        "judgements": {
+            judgement_id(
+                prompt=canonical_json((episode, one.rubric, one.version, one.prompt)), judge=one.judge, sampling=one.sampling
+            )
+            for episode in episodes
+            for one in spec.judges
+        },
         "scores": {content_id((spec.run_id, [pair for pair in sorted(outside.items()) if pair[0].startswith(_SCORED_FROM)]))},
     }
 
@@ -137,16 +147,26 @@ def _walk(name: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(before, BaseModel) and isinstance(after, BaseModel):
         for field in type(before).model_fields:
             yield from _walk(f"{name}.{field}", getattr(before, field), getattr(after, field))
-    elif name.endswith(("_options", "prompts")):
+    elif name.endswith(("options", "prompts")):
         old, new = dict(before), dict(after)
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
                 yield f"{name}.{key}", str(old.get(key, "-")), str(new.get(key, "-"))
+    elif name == "judges":
+        old, new = _by_rubric(before), _by_rubric(after)
+        for rubric in sorted({*old, *new}):
+            yield from _walk(f"judges.{rubric}", old.get(rubric), new.get(rubric))
     elif before != after:
         yield name, _text(before), _text(after)
 
 
+def _by_rubric(judges: Any) -> dict[str, RubricJudge]:
+    return {one.rubric: one for one in judges}
+
+
 def _text(value: Any) -> str:
+    if value is None:
+        return "-"
     return value if isinstance(value, str) else canonical_json(value)
 
 

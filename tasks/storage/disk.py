@@ -76,7 +76,7 @@ def naming_full_disk(what: str, path: Path, needed: int | None = None) -> Iterat
         yield
     except DiskFull:
         raise
-    except Exception as error:
+    except Exception as error:  # any: a library may tell of a full disk in an error of its own
         named = named_before(error)
         if named is not None:
             raise DiskFull(str(named)) from error

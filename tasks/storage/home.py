@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,16 @@ class Home:
         """The published DuckDB file."""
         return self.path / "warehouse.duckdb"
 
+    @property
+    def file_digests(self) -> Path:
+        """Digests of large files that were read before."""
+        return self.path / "file_digests.jsonl"
+
+    @property
+    def trees(self) -> Path:
+        """Folder of what agents worked on, by content."""
+        return self.path / "trees"
+
     @classmethod
     def at(cls, path: str | Path) -> "Home":
         """The home in this folder."""
@@ -46,29 +56,72 @@ class Home:
         """Folder of one run's journal segments."""
         return self.path / "journal" / run_id
 
+    def judgements(self, run_id: str) -> Path:
+        """Folder of one run's judgements that are in no table yet."""
+        return self.path / "judgements" / run_id
+
     def tries(self, run_id: str) -> Path:
         """Where the shards under way are marked."""
         return self.path / "tries" / run_id
 
-    @contextmanager
-    def run_lock(self, run_id: str) -> Iterator[None]:
+    @property
+    def builds(self) -> Path:
+        """Folder of the answers and verdicts that datasets are made of."""
+        return self.path / "builds"
+
+    def build(self, build_id: str) -> Path:
+        """Folder of what one build was told."""
+        return self.builds / build_id
+
+    def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         """Hold a run, so that no second driver works on it. The system frees it when the holder dies.
 
         Raises:
             UsageError: another process is at work on this run.
         """
-        from filelock import FileLock, Timeout
+        return self._work_lock("run", run_id)
 
+    def build_lock(self, build_id: str) -> AbstractContextManager[None]:
+        """Hold a build as `run_lock` holds a run."""
+        return self._work_lock("build", build_id)
+
+    def _work_lock(self, kind: str, name: str) -> AbstractContextManager[None]:
+        return self.lock(
+            f"{kind}-{name}",
+            f"{kind} {name} is being worked on by another process on this home ({self.path}). Wait for it or end it, then type"
+            " the same command: it goes on where that one stopped",
+        )
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """Hold a lock of this home, once its holder has let it go or died. A signal ends the waiting."""
+        from filelock import FileLock
+
+        with FileLock(self._lock_file(name)).acquire(poll_interval=0.2):
+            yield
+
+    def _lock_file(self, name: str) -> Path:
         folder = self.path / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"run-{run_id}.lock")
+        return folder / f"{name}.lock"
+
+    @contextmanager
+    def lock(self, name: str, taken: str) -> Iterator[None]:
+        """Hold a lock of this home.
+
+        Args:
+            taken: what to say where another process holds it.
+
+        Raises:
+            UsageError: another process holds it.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._lock_file(name))
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise UsageError(
-                f"run {run_id} is being worked on by another process on this home ({self.path}). Wait for it or end it, then type"
-                " the same command: it goes on where that one stopped"
-            ) from None
+            raise UsageError(taken) from None
         try:
             yield
         finally:

@@ -37,7 +37,7 @@ class WantedEpisode:
 def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpisode, ...]:
     """All episodes of a run, sample by sample within each dialog."""
     return tuple(
-        WantedEpisode(spec.episode_id(dialog.row_digest, sample), dialog, sample, spec.seed + sample)
+        WantedEpisode(spec.episode_id(dialog.digest, sample), dialog, sample, spec.seed + sample)
         for dialog in dialogs
         for sample in range(spec.samples)
     )

@@ -116,7 +116,8 @@ class Lake:
             try:
                 with pq.ParquetFile(part, page_checksum_verification=True) as file:
                     check_version(table, file.schema_arrow, str(part))
-                    pieces.append(file.read(columns=None if columns is None else list(columns)).cast(schema))
+                    rows = file.read(columns=None if columns is None else list(columns))
+                    pieces.append(rows if rows.schema.equals(schema) else rows.cast(schema))
             except FileNotFoundError:
                 raise
             except (pa.ArrowException, ValueError, OSError) as error:

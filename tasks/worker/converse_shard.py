@@ -2,21 +2,25 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 
 from schemas.content_id import content_id
 from schemas.dialog import Role
-from schemas.episode import Episode, Step, StopReason
-from schemas.errors import DiskFull
+from schemas.episode import Episode, Step, StepKind, StopReason
+from schemas.errors import BudgetSpent, DiskFull, InfraError
 from schemas.run import RunSpec
 from tasks.benchmarks import registry
-from tasks.benchmarks.contract import CastRequest
+from tasks.benchmarks.play import CastRequest
+from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.contract import AgentRequest, MakeSeat
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Cast
-from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.transcript import Transcript, seen_by
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
+from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import ShardHold, take_shard
@@ -45,9 +49,9 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     hold.check()
     result = _write(shard, [one for one in played if isinstance(one, _Ended)])
     for outcome in played:
-        if isinstance(outcome, BaseException):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, BudgetSpent):
             raise outcome
-    return result
+    return replace(result, n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played))
 
 
 async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "list[_Ended | BaseException]":
@@ -63,8 +67,10 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: Shard
     journal = run.journal
     hold.check()
     run.check_not_stopped()
+    if context.purse:
+        context.purse.check()
     if job.steps:
-        journal.append(job.episode_id, job.attempt, job.steps)
+        journal.append(job.episode_id, job.attempt, 0, job.steps)
 
     def journaled(write: Callable[[], None]) -> None:
         hold.check()
@@ -76,53 +82,107 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: Shard
             raise
 
     free: list[Step] = []
+    n_kept = len(job.steps)
     paid = PaidAnswers(
         job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers))
     )
 
     def keep(step: Step) -> None:
+        nonlocal n_kept
         free.append(step)
-        if step.n_calls == 0 and step.role is not Role.ASSISTANT:
+        is_message = step.kind is StepKind.MESSAGE
+        is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
+        if is_message and step.n_calls == 0 and not is_answer:
             return  # no request was paid for it: it is written with what answers it
-        journaled(lambda: journal.append(job.episode_id, job.attempt, free))
+        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free))
+        n_kept += len(free)
         free.clear()
         paid.forget()
-        answered = step.role is Role.ASSISTANT
-        run.count(STAGE, turns=int(answered), output_tokens=step.output_tokens or 0)
+        run.count(STAGE, turns=int(is_answer), output_tokens=step.output_tokens or 0)
 
     started = utc_now()
-    opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps)
-    programs = EpisodePrograms(run.programs, paid.keep)
-    ending = await play_dialogue(opening, _cast(run, context, job, programs, paid), keep)
+    before = context_of(Lake(Home.at(context.home).lake), job.dialog)
+    opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before)
+    programs = EpisodePrograms(lambda: run.programs, paid.keep)
+    ending = await _converse(run, context, opening, programs, paid, keep)
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
-    return _Ended(job, ending, _episode(context.spec, job, ending, started), programs.n_run)
+    return _Ended(job, ending, _episode(context, job, ending, started), programs.n_run)
 
 
-def _cast(run: RunState, context: RunContext, job: EpisodeJob, programs: ProgramRunner, paid: PaidAnswers) -> Cast:
+async def _converse(
+    run: RunState,
+    context: RunContext,
+    opening: Transcript,
+    programs: ProgramRunner,
+    paid: PaidAnswers,
+    keep: Callable[[Step], None],
+) -> Ending:
+    """Play the dialogue with its agent. An agent that cannot begin or end is a fault like any other service's."""
+    spec = context.spec
+    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_budget), paid)
+    try:
+        async with _begun(run, spec, subject, opening.steps) as make_seat:
+            return await play_dialogue(opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep)
+    except InfraError as fault:
+        return Ending(opening.steps, StopReason.INFRA, str(fault))
+
+
+def _begun(
+    run: RunState, spec: RunSpec, subject: ChatModel, steps: tuple[Step, ...]
+) -> AbstractAsyncContextManager[MakeSeat | None]:
+    """The run's agent at the beginning of a dialogue; nobody where a chat model sits there itself."""
+    if spec.agent is None:
+        return nullcontext()
+    agent = agents.load(spec.agent.name)
+    return agent.begin(
+        AgentRequest(
+            options=agent.options_of(spec.agent),
+            model=subject,
+            sampling=spec.sampling,
+            steps=seen_by(steps, subject=True),
+            embedder=run.vectors,
+            workspaces=run.workspaces,
+        )
+    )
+
+
+def _cast(
+    run: RunState,
+    context: RunContext,
+    opening: Transcript,
+    programs: ProgramRunner,
+    paid: PaidAnswers,
+    subject: ChatModel,
+    make_seat: MakeSeat | None,
+) -> Cast:
     spec, benchmark = context.spec, registry.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        simulator = RememberingModel(run.model(spec.simulator, context.simulator), paid)
+        simulator = RememberingModel(run.model(spec.simulator, context.simulator, context.simulator_budget), paid)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),
-        problem=job.problem,
-        dialog=job.dialog,
-        subject=RememberingModel(run.model(spec.subject, context.subject), paid),
+        problem=opening.problem,
+        dialog=opening.dialog,
+        subject=subject,
         simulator=simulator,
         sampling=spec.sampling,
         programs=programs,
+        embedder=run.vectors,
+        workspaces=run.workspaces,
+        make_seat=make_seat,
     )
     return benchmark.play.cast(request)
 
 
-def _episode(spec: RunSpec, job: EpisodeJob, ending: Ending, started: str) -> Episode:
+def _episode(context: RunContext, job: EpisodeJob, ending: Ending, started: str) -> Episode:
+    spec = context.spec
     return Episode(
         episode_id=job.episode_id,
-        run_id=spec.run_id,
+        run_id=context.run_id,
         benchmark=spec.benchmark,
-        model=spec.subject.label,
+        model=spec.label,
         setting=spec.setting,
         dataset_version=spec.dataset_version,
         problem_id=job.problem.problem_id,
@@ -158,7 +218,7 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
         lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
-        keys = {"benchmark": spec.benchmark, "model": spec.subject.label, "run_id": spec.run_id}
+        keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": shard.context.run_id}
         lake.write_part("episodes", [p.episode for p in played], name, **keys)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]
     return ConverseResult(

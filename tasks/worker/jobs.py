@@ -1,14 +1,18 @@
 """Jobs that the driver sends to a worker, and their results. All of them pickle; none holds a key."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
 from schemas.problem import Problem
-from schemas.run import ModelEndpoint, RunSpec
-from schemas.verdict import ProgramVerdict, TestVerdict
-from tasks.language.chat_model import Completion
+from schemas.run import ModelEndpoint, RubricJudge, RunSpec
+from schemas.verdict import TestVerdict
+from tasks.language.chat_model import Completion, Message
+from tasks.language.embedding import EmbedderAccess
+from tasks.worker.purse import Purse
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,14 @@ class RunContext:
     Attributes:
         home: path of the Parley home, the same for driver and workers.
         invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
-        concurrency: model requests that one worker process may have in flight for this run.
+        concurrency: episodes that one worker process may have under way for this run; each has at most one request in flight.
+        subject_budget: requests to the subject's endpoint that one worker process may have in flight.
+        simulator_budget: the same for the simulator's. On one endpoint both share it.
         shards_at_once: shards under way on all workers together, where the concurrency is smaller than the number of workers.
         programs: programs that one worker process may run at the same time.
+        embedder: where seats reach it; None where they ask for no vectors.
         environment: the sandbox's fingerprint, part of every verdict's id.
+        purse: the caps of the invocation; None where it has none.
     """
 
     home: str
@@ -30,6 +38,8 @@ class RunContext:
     subject: ModelEndpoint
     simulator: ModelEndpoint | None
     concurrency: int
+    subject_budget: int
+    simulator_budget: int
     environment: str
     shards_at_once: int | None = None
     programs: int = 1
@@ -37,6 +47,8 @@ class RunContext:
     check_served_model: bool = True
     timeout_s: float = 300.0
     patience_s: float = 300.0
+    embedder: EmbedderAccess | None = None
+    purse: Purse | None = None
 
     @cached_property
     def run_id(self) -> str:
@@ -81,6 +93,8 @@ class ConverseResult:
     """An example of the faults that made episodes infra."""
     permanent: bool = False
     """There were faults, and asking again in this night cannot help with any of them."""
+    n_cut: int = 0
+    """Episodes that a cap of the budget stopped, or kept from being begun. They are not among the others."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +110,8 @@ class ExecuteShard:
     name: str
     """Name of its part: a digest of the verdicts that it will decide."""
     items: tuple[ExecuteItem, ...]
-    known: tuple[ProgramVerdict, ...] = ()
-    """Verdicts that an earlier run has paid for."""
+    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """What an earlier run has paid for, by verdict id: the fields that running the program decides."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,67 @@ class ExecuteResult:
     n_run: int
     n_infra: int
     error: str | None = None
+    is_cut: bool = False
+    """The cap on time kept it from being begun."""
+
+
+@dataclass(frozen=True)
+class JudgeSeat:
+    """Who judges by one rubric, where, and with how many requests at once in one worker process."""
+
+    judge: RubricJudge
+    endpoint: ModelEndpoint
+    concurrency: int
+    check_served_model: bool = True
+    timeout_s: float = 300.0
+    patience_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class JudgeContext:
+    """Facts that all judgements of a run share."""
+
+    home: str
+    run_id: str
+    benchmark: str
+    seats: Mapping[str, JudgeSeat]
+    """By rubric."""
+    fsync: bool = False
+    purse: Purse | None = None
+    """The caps of the invocation; None where it has none."""
+
+
+@dataclass(frozen=True)
+class JudgeJob:
+    """One judgement that is owed. Problem, turn and sample are those of the first dialogue that asks for it."""
+
+    judgement_id: str
+    rubric: str
+    messages: tuple[Message, ...]
+    """The whole prompt, with the form of the answer."""
+    problem_id: str
+    turn: int
+    sample: int
+
+
+@dataclass(frozen=True)
+class JudgeShard:
+    context: JudgeContext
+    name: str
+    """A digest of what it asks for, and in which try."""
+    jobs: tuple[JudgeJob, ...]
+
+
+@dataclass(frozen=True)
+class JudgeResult:
+    n_jobs: int
+    n_infra: int
+    model_calls: int
+    error: str | None = None
+    permanent: bool = False
+    """There were faults, and asking again in this night cannot help with any of them."""
+    n_cut: int = 0
+    """Judgements that a cap of the budget kept from being begun."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +195,10 @@ class Progress:
     turns: int = 0
     output_tokens: int = 0
     programs: int = 0
+    answers: int = 0
+    """Answers that were tested."""
+    runs: int = 0
+    """Sandbox runs which that took."""
 
 
 INFRA_SUFFIX = "-infra"

@@ -82,4 +82,12 @@ class RememberingModel:
 def answer_key(label: str, request: ChatRequest) -> str:
     """Names a request within its episode."""
     said = [[message.role.value, message.content] for message in request.messages]
-    return content_id([label, request.turn, request.seed, said])
+    beyond = {
+        "call_index": request.call_index,
+        "tools": [[tool.name, tool.description, dict(tool.parameters)] for tool in request.tools],
+        "calls": [[n, message.calls] for n, message in enumerate(request.messages) if message.calls],
+        "call_ids": [[n, message.call_id] for n, message in enumerate(request.messages) if message.call_id],
+        "answer_schema": request.answer_schema,
+    }
+    kept = {name: value for name, value in beyond.items() if value}
+    return content_id([label, request.turn, request.seed, said, *([kept] if kept else [])])

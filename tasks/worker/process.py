@@ -1,6 +1,6 @@
 """State of one worker process: its event loop, what each run holds open in it, and progress.
 
-All shards that a process has under way share one loop and, for each run, one limit of requests.
+All shards that a process has under way share one loop and, for each endpoint, one limit of requests, whichever run they are of.
 """
 
 import asyncio
@@ -9,19 +9,36 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeVar, cast
 
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.language.chat_model import ChatModel
+from tasks.language.embedding import open_embedder
 from tasks.storage.home import Home
 from tasks.storage.journal import JournalWriter
+from tasks.storage.parquet_store import Lake
+from tasks.storage.trees import TreeStore
+from tasks.storage.vectors import Vectors
 from tasks.worker.jobs import Progress, RunContext
 from tasks.worker.program_runner import ReportCache, RunPrograms
+from tasks.worker.purse import MeteredEmbedder, metered
+from tasks.worker.workspaces import RunWorkspaces
 
 T = TypeVar("T")
+
+
+class Held(Protocol):
+    """What a process holds open until it is closed."""
+
+    async def close(self) -> None:
+        """Let go of it, on the process's loop."""
+        ...
+
+
+H = TypeVar("H", bound=Held)
 PROGRESS_TOPIC = "parley-progress"
 _REPORT_EVERY_S = 0.5
 
@@ -32,7 +49,7 @@ class RunState:
     def __init__(self, context: RunContext, reports: ReportCache, count: Callable[..., None]) -> None:
         self.context = context
         self.gate = asyncio.Semaphore(context.concurrency)
-        """Bounds the episodes under way, and so the requests: an episode has at most one. Begun episodes go before new ones."""
+        """Bounds the episodes under way. Begun episodes go before new ones."""
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
         self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
@@ -49,21 +66,37 @@ class RunState:
         """Runs the programs that the run's dialogues want, for all of its shards in this process."""
         return RunPrograms(self.context, self.program_slots, self._reports, lambda n: self.count("converse", programs=n))
 
-    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint) -> ChatModel:
-        """The open model, made at first use."""
+    @cached_property
+    def vectors(self) -> Vectors | None:
+        """The vectors that the run's seats ask for."""
+        access = self.context.embedder
+        if access is None:
+            return None
+        lake = Lake(Home.at(self.context.home).lake, fsync=self.context.fsync)
+        embedder, purse = open_embedder(access.identity, lambda: access), self.context.purse
+        return Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+
+    @cached_property
+    def workspaces(self) -> RunWorkspaces:
+        """Opens workspaces for the run's dialogues, for all of its shards in this process."""
+        return RunWorkspaces(self.context.spec.sandbox, TreeStore(Home.at(self.context.home).trees), self.context.programs)
+
+    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, budget: int) -> ChatModel:
+        """The open model, made at first use. `budget` bounds the requests to its endpoint in this process."""
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
             benchmark = registry.load(self.context.spec.benchmark)
-            self._models[identity, endpoint] = open_model(
+            opened = open_model(
                 identity,
                 endpoint,
-                concurrency=self.context.concurrency,
+                concurrency=budget,
                 gold=lambda problem_id, turn: benchmark.play.gold_answer(self._problems[problem_id], turn),
                 check_served_model=self.context.check_served_model,
                 timeout_s=self.context.timeout_s,
                 patience_s=self.context.patience_s,
             )
+            self._models[identity, endpoint] = metered(opened, self.context.purse)
         return self._models[identity, endpoint]
 
     def learn(self, problem: Problem) -> None:
@@ -81,13 +114,15 @@ class RunState:
 
     def count(self, stage: str, **amounts: int) -> None:
         """Add to what the next progress report says of the run."""
-        self._count(self.context.run_id, stage, **amounts)
+        self._count(stage, **amounts)
 
     async def close(self) -> None:
         """Close every open model, journal and program thread."""
         for model in self._models.values():
             await model.aclose()
-        for name in {"programs", "journal"} & vars(self).keys():
+        if vars(self).get("vectors") is not None:
+            await vars(self)["vectors"].aclose()
+        for name in {"programs", "workspaces", "journal"} & vars(self).keys():
             getattr(self, name).close()
 
 
@@ -97,7 +132,7 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._runs: dict[str, RunState] = {}
+        self._held: dict[str, Held] = {}
         self._reports = ReportCache()
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -112,10 +147,18 @@ class Worker:
 
     def run(self, context: RunContext) -> RunState:
         """A run's state, made at its first shard."""
+        return self.held(context.run_id, lambda count: RunState(context, self._reports, count))
+
+    def held(self, key: str, make: Callable[[Callable[..., None]], H]) -> H:
+        """What the process holds open under this name, made at first use.
+
+        Args:
+            make: is given the function that counts progress: (stage, amounts by name).
+        """
         with self._lock:
-            if context.run_id not in self._runs:
-                self._runs[context.run_id] = RunState(context, self._reports, self._add)
-            return self._runs[context.run_id]
+            if key not in self._held:
+                self._held[key] = make(partial(self._add, key))
+            return cast(H, self._held[key])
 
     def _add(self, run_id: str, stage: str, **amounts: int) -> None:
         with self._lock:
@@ -149,14 +192,16 @@ class Worker:
         return [Progress(run_id, stage, **named) for (run_id, stage), named in amounts.items()]
 
     def close_run(self, run_id: str) -> None:
-        """Close everything that a run held open, and end the warm sandboxes that no program uses now."""
+        """Close what is held open under this name; after the last, end the warm sandboxes that no program uses now."""
         from sandbox.backends.zygote.pool import close_idle
 
         with self._lock:
-            state = self._runs.pop(run_id, None)
+            state = self._held.pop(run_id, None)
+            is_last = not self._held
         if state is not None:
             self.do(state.close())
-        close_idle()
+        if is_last:  # other runs under way use them in a moment
+            close_idle()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -11,8 +11,8 @@ from sandbox import registry as sandboxes
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_program
 from schemas.problem import SuiteKind
-from schemas.run import RunSpec, verdict_id
-from schemas.verdict import Outcome, ProgramVerdict
+from schemas.run import RunSpec
+from schemas.verdict import Outcome, ProgramVerdict, verdict_id
 from tasks.benchmarks import registry
 from tasks.worker.jobs import RunContext
 
@@ -107,7 +107,8 @@ class RunPrograms:
 class EpisodePrograms:
     """The `ProgramRunner` of one episode; `n_run` counts the programs run for it."""
 
-    of_run: RunPrograms
+    of_run: Callable[[], RunPrograms]
+    """The run's; a run without programs has none, and never asks."""
     before: Callable[[], None] = lambda: None
     """Is called before each program."""
     n_run: int = 0
@@ -115,7 +116,7 @@ class EpisodePrograms:
     async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
         """See `RunPrograms.find`."""
         self.before()
-        report, was_run = await self.of_run.find(kind, code, tests)
+        report, was_run = await self.of_run().find(kind, code, tests)
         self.n_run += was_run
         return report
 

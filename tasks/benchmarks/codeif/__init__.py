@@ -9,8 +9,10 @@ from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.scoring import METRICS, score
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES
-from tasks.benchmarks.contract import About, Benchmark, Data, Option, Play, Programs, Scores, Setting
+from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
+from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results
+from tasks.benchmarks.setting import About, Option, Setting
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,

@@ -1,10 +1,9 @@
-"""Who sits where: a scripted user and a chat subject (CodeIF-Bench section 3.1, static conversation)."""
+"""Who sits where: a scripted user and the run's subject (CodeIF-Bench section 3.1, static conversation)."""
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
-from tasks.benchmarks.contract import CastRequest
-from tasks.dialogue.chat_subject import ChatSubject
+from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 from tasks.language.prompt import PromptTexts, fill
@@ -27,7 +26,7 @@ def cast(request: CastRequest) -> Cast:
         raise UnknownName("setting", f"codeif.{request.setting}", (f"codeif.{STATIC}",))
     texts = user_texts(request.dialog)
     return Cast(
-        subject=ChatSubject(request.subject, request.sampling, HistoryPolicy(request.options[HISTORY])),
+        subject=request.subject_seat(HistoryPolicy(request.options[HISTORY])),
         counterpart=ScriptedUser(texts),
         # One more than there are texts, so that the user ends the dialogue and not the limit.
         max_turns=len(texts) + 1,

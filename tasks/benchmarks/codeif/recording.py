@@ -31,21 +31,21 @@ class _FollowUpAnswer(_BaseAnswer):
 Row = TypeVar("Row", bound=_BaseAnswer)
 
 
-def import_recording(experiments: Path, model_name: str) -> Iterator[RecordedAnswer]:
+def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     """Answers of one published model: base is turn 1, its n_round rows in file order are turns 2, 3, …
 
     A row that repeats an earlier one word for word is dropped.
 
     Args:
-        experiments: the folder that holds `base` and `n_round` (`function/Experiments` of the repository).
-        model_name: as its folder is named.
+        folder: the folder that holds `base` and `n_round` (`function/Experiments` of the repository).
+        model: as its folder is named.
 
     Raises:
         SourceUnreadable: the folder is another one, or a file holds other rows (names file and line).
         UnknownName: no such model; lists the published ones.
     """
-    base = _base_answers(_answer_files(experiments, BASE, model_name))
-    follow_ups = _follow_ups(_answer_files(experiments, N_ROUND, model_name), base)
+    base = _base_answers(_answer_files(folder, BASE, model))
+    follow_ups = _follow_ups(_answer_files(folder, N_ROUND, model), base)
     return iter(
         tuple(
             RecordedAnswer(problem_id=problem_id(task), turn=turn, content=content)
@@ -114,7 +114,7 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
                 raise SourceUnreadable(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def recorded_data(experiments: Path) -> tuple[Path, str] | None:
+def recorded_data(folder: Path) -> tuple[Path, str] | None:
     """The first release's task files, from which published runs were made; None where the folder lies outside its repository."""
-    repository = experiments.absolute().parent.parent
+    repository = folder.absolute().parent.parent
     return (repository, "v0") if (repository / "v0" / "function").is_dir() else None

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from schemas.episode import Episode, StopReason
-from schemas.score import Score, UnscoredReason
+from schemas.episode import Episode
+from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
 from tasks.benchmarks.contract import Played, ScoreRequest
@@ -102,17 +102,12 @@ def _missing(
     needed: Iterable[tuple[int, str]], outcomes: Mapping[tuple[int, str], Outcome], episode: Episode
 ) -> UnscoredReason | None:
     """Reason why a verdict that the metric reads is missing; None where all are there."""
-    reasons = {_reason(outcomes.get(key), key[0], episode) for key in needed}
-    if UnscoredReason.INFRA in reasons:
-        return UnscoredReason.INFRA
-    return UnscoredReason.NO_ANSWER if UnscoredReason.NO_ANSWER in reasons else None
+    return worst_of({_reason(outcomes.get(key), key[0], episode) for key in needed})
 
 
 def _reason(outcome: Outcome | None, turn: int, episode: Episode) -> UnscoredReason | None:
-    if outcome is Outcome.INFRA:
-        return UnscoredReason.INFRA
+    if outcome in (Outcome.INFRA, Outcome.UNSCORED):
+        return UnscoredReason.INFRA if outcome is Outcome.INFRA else UnscoredReason.TOOLCHAIN_MISSING
     if outcome is Outcome.ERROR or outcome is None:
-        # An answer without a test run is our fault; so is an answer that a fault prevented.
-        ours = episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA
-        return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
+        return reason_of(episode, turn)
     return None

@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.contract import About, Benchmark, Data, Play, Programs, Scores
+from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
 from tasks.benchmarks.convcode.build_logs import BUILD
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.exports import EXPORTS
@@ -12,6 +12,7 @@ from tasks.benchmarks.convcode.programs import test_runs
 from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due, score
 from tasks.benchmarks.convcode.settings import plays, settings
 from tasks.benchmarks.convcode.stage import BENCHMARK_NAME, stage
+from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
 
 LIMITS = Limits(cpu_s=60.0, wall_s=240.0, memory_mb=4096, processes=512, file_mb=128, tmp_mb=512, open_files=1024)

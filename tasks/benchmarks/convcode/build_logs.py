@@ -47,7 +47,7 @@ def write_logs(runs: Sequence[FinishedRun], folder: Path) -> tuple[str, ...]:
         UsageError: runs of different models, simulators or dataset versions.
         ConfigError: names of models that file names cannot hold.
     """
-    _require_one("model", {run.run_id: run.spec.subject.label for run in runs})
+    _require_one("model", {run.run_id: run.spec.label for run in runs})
     _require_one("dataset version", {run.run_id: run.spec.dataset_version for run in runs})
     spoken = (run for run in runs if LIVE[run.spec.setting].verbal is not VerbalFeedback.NONE)
     _require_one("simulator", {run.run_id: run.spec.simulator.label for run in spoken if run.spec.simulator})
@@ -110,14 +110,14 @@ def _natural(task: str) -> tuple[object, ...]:
 
 
 def _is_whole(episode: Episode) -> bool:
-    answers = [step for step in episode.steps if step.role is Role.ASSISTANT]
+    answers = [step for step in episode.messages if step.role is Role.ASSISTANT]
     return episode.stop_reason is StopReason.FINISHED and bool(answers) and all(step.program for step in answers)
 
 
 def _turns(episode: Episode, setting: FeedbackSetting, n_turns: int) -> tuple[_Turn, ...]:
     """Turns 0 to `n_turns`; after the dialogue's end its last code is carried on."""
-    said = {step.turn - 1: step.feedback for step in episode.steps if step.role is Role.USER}
-    turns = [_answered(step, said.get(step.turn - 1)) for step in episode.steps if step.role is Role.ASSISTANT]
+    said = {step.turn - 1: step.feedback for step in episode.messages if step.role is Role.USER}
+    turns = [_answered(step, said.get(step.turn - 1)) for step in episode.messages if step.role is Role.ASSISTANT]
     last = turns[-1]
     carried = _Turn(last.code, last.program, _carried_feedback(last.program, setting), None)
     return (*turns, *[carried] * (n_turns + 1 - len(turns)))

@@ -8,12 +8,11 @@ from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, Verba
 from schemas.problem import BASE_INSTRUCTION
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns
 from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt
-from tasks.dialogue.chat_subject import ChatSubject
+from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
 from tasks.dialogue.scripted_user import ScriptedUser
@@ -22,6 +21,7 @@ from tasks.dialogue.simulated_feedback import SimulatedFeedback
 from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill
 
+HISTORY = HistoryPolicy.LAST_CODE_AND_FEEDBACK
 MOST_TOKENS_SPOKEN = 2048
 """Bound of a simulated user's answer (appendix B)."""
 
@@ -43,23 +43,19 @@ def cast(request: CastRequest) -> Cast:
     return _live(request, LIVE[request.setting])
 
 
-def _chat(request: CastRequest) -> ChatSubject:
-    return ChatSubject(request.subject, request.sampling, HistoryPolicy.LAST_CODE_AND_FEEDBACK)
-
-
 def _static(request: CastRequest) -> Cast:
     """One request: the problem, or the logged code and feedback of the turn before."""
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     if dict(request.dialog.labels).get("iteration") == "0":
         texts = tuple(fill(PROMPTS["initial"], problem=text) for text in texts)
-    return Cast(subject=_chat(request), counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+    return Cast(subject=request.subject_seat(HISTORY), counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
 
 
 def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
     problem, turns = request.problem, feedback_turns(request.setting, request.options)
     suite = problem.instruction(BASE_INSTRUCTION).suite
     subject = CodingSubject(
-        chat=_chat(request),
+        chat=request.subject_seat(HISTORY),
         programs=request.programs,
         suite=suite,
         code_of=first_python_block,

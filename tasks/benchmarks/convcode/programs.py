@@ -12,7 +12,7 @@ from tasks.language.code_block import first_python_block
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
     """One run for each round that took place; `code` is None where the round has no answer."""
     suite = problem.instruction(BASE_INSTRUCTION).suite
-    rounds = max((step.turn for step in episode.steps), default=0)
+    rounds = max((step.turn for step in episode.messages), default=0)
     return tuple(
         TestRun(turn, BASE_INSTRUCTION, None if answer is None else first_python_block(answer), suite.tests, suite.kind)
         for turn, answer in ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))

@@ -12,7 +12,7 @@ from schemas.dialog import Dialog, Role
 from schemas.episode import Step, StopReason
 from schemas.feedback import VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
-from schemas.score import Score, UnscoredReason
+from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.convcode.replay import Replay
@@ -102,7 +102,7 @@ def _replayed(by_turn: Mapping[int, Played]) -> Task:
 def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
     """One for each round; after the end of a finished dialogue its last code stands, solved or not."""
     outcomes = {verdict.turn: verdict.outcome for verdict in played.verdicts}
-    answered = max((step.turn for step in played.episode.steps if step.role is Role.ASSISTANT), default=0)
+    answered = max((step.turn for step in played.episode.messages if step.role is Role.ASSISTANT), default=0)
     ended_well = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
 
     def state(turn: int) -> State:
@@ -111,9 +111,9 @@ def _states(played: Played, n_rounds: int) -> tuple[State, ...]:
         outcome = outcomes.get(turn)
         if outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
             return outcome is Outcome.PASSED
-        # An answer without a test run is our fault; so is an answer that a fault prevented.
-        ours = outcome is Outcome.INFRA or turn <= answered or played.episode.stop_reason is StopReason.INFRA
-        return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
+        if outcome is Outcome.UNSCORED:
+            return UnscoredReason.TOOLCHAIN_MISSING
+        return reason_of(played.episode, turn)
 
     return tuple(state(turn) for turn in range(1, n_rounds + 1))
 
@@ -139,12 +139,12 @@ def _value(rate: Rater, states: Sequence[State], read: Iterable[int]) -> float |
     least = rate([state is True for state in states])
     if least == rate([state is not False for state in states]):
         return least
-    return UnscoredReason.INFRA if any(states[t] is UnscoredReason.INFRA for t in read) else UnscoredReason.NO_ANSWER
+    return worst_of({states[turn] for turn in read}) or UnscoredReason.NO_ANSWER
 
 
 def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
     """Leakage of each feedback that an expert gave. Rounds without one have no row."""
-    for step in played.episode.steps:
+    for step in played.episode.messages:
         if step.role is Role.USER and step.feedback is not None and step.feedback.verbal is not None:
             yield _row(request, played, step.turn, mentions_reference, mentions_reference(step.feedback.verbal))
             yield _row(request, played, step.turn, contains_refined_code, _told_the_code(played, step, step.feedback.verbal))

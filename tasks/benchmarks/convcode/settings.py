@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 from schemas.dialog import Dialog, HistoryPolicy
 from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.contract import Option, Setting
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import prompt_names
+from tasks.benchmarks.setting import Option, Setting
 
 TURNS = "turns"
 COVERAGE = "coverage"

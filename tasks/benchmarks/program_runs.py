@@ -1,0 +1,68 @@
+"""Which programs a benchmark wants run on its answers, and what they need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode
+from schemas.problem import Problem, SuiteKind
+from schemas.run import Limits
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Files that tests run in. The digest names them in ids; the folder is where they lie on this machine, and in no id."""
+
+    digest: str
+    folder: Path
+    """Where it is missing, its programs are unscored."""
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """One program to execute: one instruction's tests on one turn's answer. `code` is None where there is no answer."""
+
+    __test__ = False  # not a pytest class
+
+    turn: int
+    instruction_id: str
+    code: str | None
+    tests: tuple[str, ...]
+    """As `kind` says: statements, a module's text, pytest's node ids, text that follows the code."""
+    kind: SuiteKind = "statements"
+    entry_point: str = ""
+    """Of `check` the name that is called; of `pytest` the file of the tree that holds the answer."""
+    tree: Tree | None = None
+    limits: Limits | None = None
+    """Its own bounds; None for the setting's."""
+    decides: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Instruction -> names of the cases that decide it, where one program decides several; `instruction_id` is then unused."""
+
+    @property
+    def rows(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each instruction that it decides, with the names of the cases; none where all decide."""
+        return tuple(self.decides.items()) or ((self.instruction_id, ()),)
+
+
+class TestRuns(Protocol):
+    """Names the programs of an episode. Pure."""
+
+    __test__ = False  # not a pytest class
+
+    def __call__(self, problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]: ...
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Which tests run, and what they need."""
+
+    test_runs: TestRuns
+    limits: Limits = field(default_factory=Limits)
+    packages: tuple[str, ...] = ()
+    """Distributions that test programs import: the sandbox must offer them."""
+    preload: tuple[str, ...] = ()
+    """Modules that take long to import and that many programs import. A sandbox with a warm Python keeps them loaded."""
+    modules: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""

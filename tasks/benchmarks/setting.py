@@ -1,0 +1,83 @@
+"""What a benchmark is called, in which ways it is played, and what a user may choose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from schemas.dialog import HistoryPolicy
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import Limits
+
+Options = Mapping[str, str]
+"""Every option of the setting with its value."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What the benchmark is called."""
+
+    name: str
+    version: str
+    """Part of every id: raise it when staging, cast or prompts of a setting change. A new setting, level or row is no change."""
+    title: str
+    paper: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice the user makes by `--option name=value`."""
+
+    name: str
+    values: tuple[str, ...]
+    default: str
+    affects: Literal["episode", "scoring"]
+    """`episode`: part of the episode's id. `scoring`: read by test_runs and score only, re-runs no dialogue."""
+    help: str
+    always_in_id: bool = False
+    """Only for options older than this field. Ids leave out any other option at its default, so a setting may get new ones."""
+
+
+def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str) -> dict[str, str]:
+    """Every option with its value.
+
+    Args:
+        owner: whose options they are, for messages.
+
+    Raises:
+        UnknownName: an option nobody knows.
+        ConfigError: a value that the option does not take.
+    """
+    options = {option.name: option for option in known}
+    for name, value in given.items():
+        if name not in options:
+            raise UnknownName(f"option of {owner}", name, options, "" if options else "It has no options")
+        if value not in options[name].values:
+            raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].values)}")
+    return {name: given.get(name, option.default) for name, option in options.items()}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to play the benchmark."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...] = ()
+    needs_simulator: bool = False
+    """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
+    history: HistoryPolicy = HistoryPolicy.ON_POLICY
+    """How much of the past the subject sees. The dry run estimates prompts by it."""
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """name -> text of every prompt that its cast uses. They are part of its episodes' ids, and of no other setting's."""
+    rubrics: tuple[str, ...] = ()
+    """Names of the benchmark's rubrics that judge its dialogues. Its runs are then refused without a judge for each."""
+    simulator_prompts: tuple[str, ...] = ()
+    """Names of the prompts sent to the simulator in each round, for the same estimate."""
+    needs_embedder: bool = False
+    """Whether its scores read vectors of texts. Its runs are then refused without `--embedder`."""
+    embedder_in_play: bool = False
+    """Whether a seat asks for vectors. The embedder is then needed, too, and part of its episodes' ids."""
+    runs_programs: bool = True
+    """False where nothing of it is run: its runs need no sandbox."""
+    limits: Limits | None = None
+    """Of its programs; None where the benchmark's are its own."""

@@ -1,0 +1,106 @@
+"""How far the replies of a dialogue match its reference: by entities, and by meaning (objective evaluation)."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from schemas.dialog import Role
+from schemas.episode import Episode
+from schemas.score import UnscoredReason, worst_of
+from schemas.verdict import JudgeVerdict
+from tasks.benchmarks.contract import Played, ScoreRequest
+from tasks.benchmarks.talk2code.entities import REFERENCE, Entities, Sets, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.options import SATISFACTION, counting_of, probability_of
+from tasks.metrics.intent_alignment import (
+    entity_consistency,
+    entity_satisfaction,
+    match_densities,
+    probability,
+    semantic_consistency,
+    semantic_satisfaction,
+)
+from tasks.metrics.registry import Metric
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import Vector
+
+BY_ENTITIES: tuple[Metric[..., float | None], ...] = (entity_consistency, entity_satisfaction)
+BY_MEANING: tuple[Metric[..., float | None], ...] = (semantic_consistency, semantic_satisfaction)
+RUBRIC = "entities"
+Value = float | UnscoredReason
+
+
+def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
+    """EC and ES of a dialogue."""
+    replies = _replies(played.episode)
+    sets = noted_entities(played.dialog, request.options) or _judged(played.judgements, replies)
+    if isinstance(sets, UnscoredReason):
+        return dict.fromkeys(BY_ENTITIES, sets)
+    densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
+    counting = counting_of(request.options)
+    if densities is None:
+        return dict.fromkeys(BY_ENTITIES, UnscoredReason.UNDEFINED)
+    return {metric: _defined(metric(densities, counting)) for metric in BY_ENTITIES}
+
+
+def _judged(judgements: Sequence[JudgeVerdict], replies: Mapping[int, str]) -> Sets | UnscoredReason:
+    """A judge's entity sets, or why one is missing. A blank reply names nothing, which no judge has to say."""
+    said = {one.turn: one for one in judgements if one.rubric == RUBRIC}
+    sets, missing = dict[int, frozenset[str]](), set[UnscoredReason]()
+    for turn in (REFERENCE, *replies):
+        judgement = said.get(turn)
+        if turn in replies and not replies[turn].strip():
+            sets[turn] = frozenset()
+        elif judgement is None or judgement.answer_json is None:
+            reason = None if judgement is None else judgement.unscored_reason
+            missing.add(UnscoredReason.INFRA if reason is None else UnscoredReason(reason))
+        else:
+            sets[turn] = entity_set(Entities.model_validate_json(judgement.answer_json).entities)
+    return worst_of(missing) or sets
+
+
+def texts_to_embed(request: ScoreRequest) -> Sequence[str]:
+    """The reference, and each reply."""
+    replies = (text for played in request.played for text in _replies(played.episode).values())
+    return (reference_text(request.problem, request.options), *replies)
+
+
+def meaning_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
+    """SC and SS of a dialogue."""
+    found = tuple(_probabilities(request, played))
+    missing = worst_of({value for value in found if isinstance(value, UnscoredReason)})
+    if missing:
+        return dict.fromkeys(BY_MEANING, missing)
+    values = [value for value in found if not isinstance(value, UnscoredReason)]
+    counting = counting_of(request.options)
+    series = [math.log(value) for value in values] if request.options[SATISFACTION] == "log" else values
+    return {
+        semantic_consistency: _defined(semantic_consistency(values, counting)),
+        semantic_satisfaction: _defined(semantic_satisfaction(series, counting)),
+    }
+
+
+def _probabilities(request: ScoreRequest, played: Played) -> Iterator[Value]:
+    """P_k of each reply. A blank reply has no meaning to compare; a text that is longer than the embedder takes has no vector."""
+    reference = request.vectors.get(reference_text(request.problem, request.options))
+    for text in _replies(played.episode).values():
+        vector = request.vectors.get(text)
+        if not text.strip():
+            yield UnscoredReason.UNDEFINED
+        elif vector is None or reference is None:
+            yield UnscoredReason.CONTEXT_LENGTH
+        else:
+            yield probability(_cosine(vector, reference), probability_of(request.options))
+
+
+def _cosine(one: "Vector", other: "Vector") -> float:
+    return float(one @ other)
+
+
+def _replies(episode: Episode) -> dict[int, str]:
+    """Round -> reply, in order."""
+    return {step.turn: step.content for step in episode.messages if step.role is Role.ASSISTANT}
+
+
+def _defined(value: float | None) -> Value:
+    return UnscoredReason.UNDEFINED if value is None else value

@@ -1,0 +1,112 @@
+"""Who sits where: golden dialogues, said up to their last round or to their end; or a simulated user who talks with the model."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
+from schemas.episode import Step
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import Sampling
+from tasks.benchmarks.play import CastRequest
+from tasks.benchmarks.talk2code.hidden_code import HiddenCode
+from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered
+from tasks.benchmarks.talk2code.options import turns_of
+from tasks.benchmarks.talk2code.persona_user import PersonaUser
+from tasks.benchmarks.talk2code.settings import DIRECT, DIRECT_JUDGED, PLAYED_PROMPTS, PROMPTS, SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
+from tasks.benchmarks.talk2code.told import told
+from tasks.dialogue.scripted_answers import PartlyScripted
+from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast, Seat, Stop
+from tasks.dialogue.transcript import Transcript
+from tasks.language.prompt import fill
+
+MOST_TOKENS_SPOKEN = 512
+"""Bound of a simulated user's reply, which has one to three sentences."""
+
+
+def cast(request: CastRequest) -> Cast:
+    """The seats of a setting. The subject sees the dialogue and its language and function name, never the tests or the reference.
+
+    Raises:
+        UnknownName: a setting this benchmark does not have.
+        ConfigError: an interactive setting, and no simulator.
+    """
+    if request.setting not in SETTINGS:
+        raise UnknownName("setting", f"talk2code.{request.setting}", (f"talk2code.{name}" for name in SETTINGS))
+    if request.setting in (DIRECT, DIRECT_JUDGED):
+        subject = Instructed(request.subject_seat(HistoryPolicy.REFERENCE), instruction(request.dialog, PROMPTS["direct"]))
+        return _scripted(request.dialog, subject)
+    if is_interactive(request.setting):
+        return _interactive(request)
+    return _scripted(request.dialog, PartlyScripted(request.subject_seat(), golden_answers(request.dialog)))
+
+
+def _scripted(dialog: Dialog, subject: Seat) -> Cast:
+    texts = tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
+    # One more than there are texts, so that the user ends the dialogue and not the limit.
+    return Cast(subject=subject, counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+
+
+def _interactive(request: CastRequest) -> Cast:
+    """The golden dialogue gives its first message and its persona. The simulator alone learns problem and reference."""
+    if request.simulator is None:
+        raise ConfigError(f"setting talk2code.{request.setting} has a simulated user: name who speaks by `--simulator SPEC`")
+    labels, turns = dict(request.dialog.labels), turns_of(request.options)
+    language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
+    opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)
+    alone = replace(request, dialog=request.dialog.model_copy(update={"turns": (opening,)}))
+    task = instruction(request.dialog, PLAYED_PROMPTS["interactive"], turns=str(turns))
+    user = PersonaUser(
+        opening=opening.content or "",
+        model=request.simulator,
+        sampling=Sampling(max_tokens=min(MOST_TOKENS_SPOKEN, request.sampling.max_tokens or MOST_TOKENS_SPOKEN)),
+        prompt=partial(simulator_prompt, labels),
+        again=PLAYED_PROMPTS["simulator_again"],
+        declined=PLAYED_PROMPTS["declined"],
+        hidden=HiddenCode(request.problem.reference_code, language, entry_point),
+        delivers=lambda answer: delivered(answer, language, entry_point) is not None,
+        turns=turns,
+    )
+    # One more than the model has replies, so that the user ends the dialogue and not the limit.
+    return Cast(subject=Instructed(alone.subject_seat(), task), counterpart=user, max_turns=turns + 1)
+
+
+def simulator_prompt(labels: dict[str, str], transcript: Transcript) -> str:
+    """What the simulator is asked for its next reply: who it is, what it wants, what it knows, and what was said."""
+    traits = [(name.removeprefix(TRAIT), text) for name, text in labels.items() if name.startswith(TRAIT)]
+    return fill(
+        PLAYED_PROMPTS["simulator"],
+        archetype=labels[ARCHETYPE].replace("_", " "),
+        level=labels[LEVEL],
+        traits="\n".join(f"- {name.replace('_', ' ')}: {text}" for name, text in traits),
+        problem=transcript.problem.prompt,
+        reference=transcript.problem.reference_code.strip("\n"),
+        dialogue=told(transcript.messages),
+    )
+
+
+def golden_answers(dialog: Dialog) -> dict[int, str]:
+    """Round -> the golden reply, the last one with the code included."""
+    return {turn.turn: turn.content or "" for turn in dialog.turns if turn.role is Role.ASSISTANT}
+
+
+def instruction(dialog: Dialog, prompt: str, **values: str) -> str:
+    """A prompt that tells the subject which language and which name are expected."""
+    labels = dict(dialog.labels)
+    return fill(prompt, language=labels[LANGUAGE], entry_point=labels[ENTRY_POINT], **values)
+
+
+@dataclass(frozen=True)
+class Instructed:
+    """A seat that is given an instruction before the dialogue. The other seat does not see it."""
+
+    seat: Seat
+    text: str
+    role: Role = Role.ASSISTANT
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """What the seat says, told the instruction as a system message first. Raises what the seat raises."""
+        instruction = Turn(turn=1, role=Role.SYSTEM, content=self.text)
+        dialog = transcript.dialog.model_copy(update={"turns": (instruction, *transcript.dialog.turns)})
+        return await self.seat.speak(replace(transcript, dialog=dialog))

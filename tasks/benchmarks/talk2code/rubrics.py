@@ -1,0 +1,137 @@
+"""What judges are asked: to rate six dimensions of a dialogue, to list the entities of a text, to guess a user's level."""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import Field
+
+from schemas.base import Frozen
+from schemas.content_id import content_id
+from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import Episode
+from schemas.persona import ExpertiseLevel
+from schemas.problem import Problem
+from schemas.verdict import TestVerdict
+from tasks.benchmarks.setting import Options
+from tasks.benchmarks.talk2code.entities import REFERENCE, Entities, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.options import LEVEL_SAMPLE
+from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL
+from tasks.benchmarks.talk2code.told import told
+from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.language.chat_model import Message
+from tasks.language.prompt import fill, load_prompt
+
+
+class Experience(Frozen):
+    """Six ratings."""
+
+    QD: int = Field(ge=1, le=5)
+    CL: int = Field(ge=1, le=5)
+    IF: int = Field(ge=1, le=5)
+    UA: int = Field(ge=1, le=5)
+    CE: int = Field(ge=1, le=5)
+    LS: int = Field(ge=1, le=5)
+
+
+DIMENSIONS = tuple(Experience.model_fields)
+_SHORT_DIALOGUES = (
+    "User: I need the sum of a list in Python.\nAssistant: May the list be empty, and should it give 0 then?\n"
+    "User: Yes, 0.\nAssistant: ```python\ndef total(numbers):\n    return sum(numbers)\n```",
+    "User: I need the sum of a list in Python.\nAssistant: Which monoid, and over which carrier?\nUser: What?\nAssistant: No.",
+)
+
+
+def _experience_prompt(level: str, archetype: str, dialogue: str) -> tuple[Message, ...]:
+    text = fill(EXPERIENCE_PROMPT, level=level, archetype=archetype.replace("_", " "), dialogue=dialogue)
+    return (Message(Role.USER, text),)
+
+
+EXPERIENCE_PROMPT = load_prompt("tasks.benchmarks.talk2code", "experience")
+EXPERIENCE = Rubric(
+    name="experience",
+    version="1",
+    prompt=EXPERIENCE_PROMPT,
+    answer=Experience,
+    values=lambda answer: answer.model_dump(),
+    dimensions=DIMENSIONS,
+    scope="dialogue",
+    ranges=dict.fromkeys(DIMENSIONS, (1, 5)),
+    drift=tuple(_experience_prompt("intermediate", "hobbyist", dialogue) for dialogue in _SHORT_DIALOGUES),
+)
+
+
+def _entities_prompt(text: str) -> tuple[Message, ...]:
+    return (Message(Role.USER, fill(ENTITIES_PROMPT, said=text)),)
+
+
+ENTITIES_PROMPT = load_prompt("tasks.benchmarks.talk2code", "entities")
+ENTITIES = Rubric(
+    name="entities",
+    version="1",
+    prompt=ENTITIES_PROMPT,
+    answer=Entities,
+    values=lambda answer: {"": float(len(entity_set(answer.entities)))},
+    drift=(_entities_prompt("Shall an empty list give 0, or a ValueError?"),),
+)
+"""Its prompt holds the text alone, so that equal texts are asked about once, in whichever run, dialogue or round they stand."""
+
+
+class UserLevel(Frozen):
+    """How much a user knows."""
+
+    level: ExpertiseLevel
+
+
+def _level_prompt(messages: Sequence[str]) -> tuple[Message, ...]:
+    return (Message(Role.USER, fill(LEVEL_PROMPT, messages="\n".join(f"- {text}" for text in messages))),)
+
+
+LEVEL_PROMPT = load_prompt("tasks.benchmarks.talk2code", "user_level")
+USER_LEVEL = Rubric(
+    name="user_level",
+    version="1",
+    prompt=LEVEL_PROMPT,
+    answer=UserLevel,
+    values=lambda answer: {"": answer.level.value},
+    scope="dialogue",
+    drift=(_level_prompt(("Can the computer count my good days?",)), _level_prompt(("O(1) memory; raise on negative input.",))),
+)
+RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
+
+
+def judge_runs(
+    *,
+    problem: Problem,
+    dialog: Dialog,
+    context: tuple[Turn, ...],
+    episode: Episode,
+    options: Options,
+    verdicts: Sequence[TestVerdict],
+    rubric: str,
+) -> Sequence[JudgeRun]:
+    """The whole dialogue, as far as it got; each reply and the reference (turn 0); or the simulated user's own words."""
+    if rubric == ENTITIES.name:
+        return tuple(_entity_runs(problem, dialog, episode, options))
+    labels = dict(dialog.labels)
+    if rubric == USER_LEVEL.name:
+        said = spoken(episode)
+        return (JudgeRun(0, rubric, _level_prompt(said)),) if said and level_is_judged(dialog, options) else ()
+    return (JudgeRun(0, rubric, _experience_prompt(labels[LEVEL], labels[ARCHETYPE], told(episode.messages))),)
+
+
+def _entity_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Iterator[JudgeRun]:
+    if noted_entities(dialog, options) is not None:
+        return
+    yield JudgeRun(REFERENCE, ENTITIES.name, _entities_prompt(reference_text(problem, options)))
+    for step in episode.messages:
+        if step.role is Role.ASSISTANT and step.content.strip():
+            yield JudgeRun(step.turn, ENTITIES.name, _entities_prompt(step.content))
+
+
+def spoken(episode: Episode) -> tuple[str, ...]:
+    """The simulated user's own words: all that was said after the golden dialogue's first message."""
+    return tuple(step.content for step in episode.messages if step.role is Role.USER and step.turn > 1)
+
+
+def level_is_judged(dialog: Dialog, options: Options) -> bool:
+    """Whether a dialogue is in the sample whose users' level is judged: each fourth, by a digest of its id, or all."""
+    return options[LEVEL_SAMPLE] == "all" or int(content_id(dialog.dialog_id)[:8], 16) % 4 == 0

@@ -1,0 +1,164 @@
+"""Turns verdicts and judgements into scores of whole dialogues (turn 0)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from schemas.dialog import Dialog, Role
+from schemas.episode import StopReason
+from schemas.score import Score, UnscoredReason, reason_of, worst_of
+from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
+from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.setting import Options
+from tasks.benchmarks.talk2code.alignment import BY_ENTITIES, BY_MEANING, entity_scores, meaning_scores
+from tasks.benchmarks.talk2code.options import turns_of
+from tasks.benchmarks.talk2code.persona_user import LEAKS, WORDINGS
+from tasks.benchmarks.talk2code.programs import delivery, last_round
+from tasks.benchmarks.talk2code.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
+from tasks.benchmarks.talk2code.settings import SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.stage import LEVEL
+from tasks.metrics.intent_alignment import entity_satisfaction, semantic_satisfaction
+from tasks.metrics.registry import Metric
+from tasks.metrics.user_dialogue import (
+    RATINGS,
+    delivery_rate,
+    interaction_experience,
+    level_kept,
+    pass_rate,
+    success_rate,
+    user_leakage,
+)
+
+CODE = (pass_rate, success_rate)
+TALK = (delivery_rate, user_leakage)
+EXPERIENCES = (interaction_experience, *RATINGS.values())
+METRICS = tuple(metric.name for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK, level_kept))
+RANGES: Mapping[str, tuple[float, float]] = {metric.name: (1.0, 5.0) for metric in EXPERIENCES} | {
+    entity_satisfaction.name: (-1.0, 1.0),
+    semantic_satisfaction.name: (-7.0, 7.0),
+}
+IMPLICATIONS = ((success_rate.name, 1.0, pass_rate.name, 1.0), (delivery_rate.name, 0.0, pass_rate.name, 0.0))
+MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_levels.sql",)
+Value = float | UnscoredReason
+Values = Mapping[Metric[..., float], Value] | Mapping[Metric[..., float | None], Value]
+
+
+def due(setting: str, options: Options, dialog: Dialog) -> Due:
+    """The scores of a whole dialogue, and the rounds that the model under test answers: all, the last one, or none."""
+    chosen = SETTINGS[setting]
+    metrics = (
+        *(CODE if chosen.runs_programs else ()),
+        *(EXPERIENCES if EXPERIENCE.name in chosen.rubrics else ()),
+        *(BY_ENTITIES if ENTITIES.name in chosen.rubrics else ()),
+        *(BY_MEANING if chosen.needs_embedder else ()),
+        *(TALK if is_interactive(setting) else ()),
+        *((level_kept,) if USER_LEVEL.name in chosen.rubrics and level_is_judged(dialog, options) else ()),
+    )
+    scores = frozenset((0, metric.name) for metric in metrics)
+    if is_interactive(setting):
+        return Due(turns_of(options), scores, is_exact=False)
+    turns = (last_round(dialog),) if chosen.runs_programs else ()
+    return Due(len(turns), scores, turns=turns)
+
+
+def score(request: ScoreRequest) -> Sequence[Score]:
+    """The scores of each dialogue with one sample of a task."""
+    return [_row(request, played, *one) for played in request.played for one in _scores(request, played)]
+
+
+def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float] | Metric[..., float | None], Value]]:
+    setting = SETTINGS[request.setting]
+    if setting.runs_programs:
+        yield from _code(request, played).items()
+    if EXPERIENCE.name in setting.rubrics:
+        yield from _experience(played.judgements).items()
+    if ENTITIES.name in setting.rubrics:
+        yield from entity_scores(request, played).items()
+    if setting.needs_embedder:
+        yield from meaning_scores(request, played).items()
+    if is_interactive(request.setting):
+        yield from _talk(played).items()
+    if USER_LEVEL.name in setting.rubrics and level_is_judged(played.dialog, request.options):
+        yield level_kept, _level(played)
+
+
+def _code(request: ScoreRequest, played: Played) -> Values:
+    n_cases = len(request.problem.instructions[0].suite.tests)
+    if is_interactive(request.setting) and _used_up(played):
+        return {metric: metric(0, n_cases) for metric in CODE}
+    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    if missing or not played.verdicts:
+        return dict.fromkeys(CODE, missing or UnscoredReason.INFRA)
+    n_passed = sum(_n_passed(verdict, n_cases // len(played.verdicts)) for verdict in played.verdicts)
+    return {metric: metric(n_passed, n_cases) for metric in CODE}
+
+
+def _used_up(played: Played) -> bool:
+    """Whether the model has had all its replies and delivered in none: that is its own failure, and no test has to say so."""
+    return played.episode.stop_reason is StopReason.TURN_LIMIT and delivery(played.dialog, played.episode)[1] is None
+
+
+def _n_passed(verdict: TestVerdict, n_cases: int) -> int:
+    return n_cases if verdict.outcome is Outcome.PASSED else verdict.n_passed or 0
+
+
+def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+    if verdict.outcome is Outcome.UNSCORED:
+        return UnscoredReason.TOOLCHAIN_MISSING
+    if verdict.outcome is Outcome.INFRA:
+        return UnscoredReason.INFRA
+    return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
+
+
+def _experience(judgements: Sequence[JudgeVerdict]) -> Values:
+    rated = {one.dimension: one for one in judgements if one.rubric == EXPERIENCE.name}
+    values = {dimension: _rating(rated.get(dimension)) for dimension in RATINGS}
+    known = [value for value in values.values() if not isinstance(value, UnscoredReason)]
+    missing = worst_of({value for value in values.values() if isinstance(value, UnscoredReason)})
+    return {interaction_experience: missing or interaction_experience(known), **{RATINGS[d]: v for d, v in values.items()}}
+
+
+def _rating(judgement: JudgeVerdict | None) -> Value:
+    if judgement is None or judgement.value is None:
+        said = None if judgement is None else judgement.unscored_reason
+        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
+    return RATINGS[judgement.dimension](judgement.value)
+
+
+def _talk(played: Played) -> Values:
+    """Whether the model delivered, and how often the simulated user had to be asked for another wording."""
+    turn, code = delivery(played.dialog, played.episode)
+    ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
+    labels = [dict(step.labels) for step in played.episode.messages if step.role is Role.USER and step.turn > 1]
+    n_wordings, n_leaks = (sum(int(one[name]) for one in labels) for name in (WORDINGS, LEAKS))
+    return {
+        delivery_rate: delivery_rate(code is not None) if ended or code else reason_of(played.episode, turn),
+        user_leakage: user_leakage(n_leaks, n_wordings) if n_wordings else UnscoredReason.UNDEFINED,
+    }
+
+
+def _level(played: Played) -> Value:
+    """Whether the simulated user's words were taken for words of its level. A user who said no words of its own has no level."""
+    if not spoken(played.episode):
+        return UnscoredReason.UNDEFINED
+    judged = next((one for one in played.judgements if one.rubric == USER_LEVEL.name), None)
+    if judged is None or judged.label is None:
+        said = None if judged is None else judged.unscored_reason
+        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
+    return level_kept(judged.label, dict(played.dialog.labels)[LEVEL])
+
+
+def _row(request: ScoreRequest, played: Played, metric: Metric[..., float] | Metric[..., float | None], value: Value) -> Score:
+    missing = isinstance(value, UnscoredReason)
+    return Score(
+        run_id=request.run_id,
+        benchmark=played.episode.benchmark,
+        model=played.episode.model,
+        episode_id=played.episode.episode_id,
+        problem_id=request.problem.problem_id,
+        sample=request.sample,
+        turn=0,
+        metric=metric.name,
+        metric_version=metric.version,
+        value=None if missing else value,
+        unscored_reason=value if missing else None,
+    )

@@ -1,0 +1,126 @@
+"""Prefect task: a construction's calls and programs, in the driver, on an event loop of its own."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from prefect import task
+
+from schemas.display import plain_line
+from schemas.errors import ParleyError
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.benchmarks.construction import Constructed, ConstructionRequest
+from tasks.cache_policy import OPTIONS
+from tasks.driver.kept_calls import KeptCalls, KeptModel, KeptPrograms
+from tasks.driver.own_loop import OwnLoop
+from tasks.language.chat_model import ChatModel
+from tasks.language.embedding import EmbedderAccess, open_embedder
+from tasks.language.opening import open_model
+from tasks.planning.budgets import budgets, endpoint_of
+from tasks.planning.builds.build_plan import BuildPlan
+from tasks.storage.parquet_store import Lake
+from tasks.storage.vectors import Vectors
+
+
+@task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
+def construct(
+    plan: BuildPlan,
+    kept: KeptCalls,
+    title: str,
+    find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
+    find_embedder: Callable[[], EmbedderAccess],
+) -> Constructed:
+    """Run the construction. Each answer and verdict is kept as it comes; kept ones are not asked for again.
+
+    It is not tried again by itself: its models have waited for their endpoints already.
+
+    Args:
+        find_served: starts the servers that the models need, and tells where they are. It is called where a first answer is not
+            kept, so that nothing is started for a build that is known.
+        find_embedder: as `find_served`, for the embedder.
+
+    Raises:
+        InfraError: an endpoint or the sandbox failed.
+        ParleyError: the construction itself did.
+    """
+    loop = OwnLoop()
+    models = {
+        role.role: KeptModel(role.model, role.role, kept, _opener(plan, place, lambda: loop.in_main_thread(find_served)))
+        for place, role in enumerate(plan.spec.roles)
+    }
+    programs, vectors = KeptPrograms(plan, kept), None
+    if plan.spec.embedder is not None:
+        access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
+        vectors = Vectors(Lake(plan.home.lake), access)
+    request = ConstructionRequest(
+        staged=plan.staged,
+        models=models,
+        sampling={role.role: role.sampling for role in plan.spec.roles},
+        options=plan.options,
+        programs=programs,
+        embedder=vectors,
+        limit=plan.request.limit,
+    )
+    try:
+        return loop.run(_constructed(plan, request, kept, models, vectors))
+    finally:
+        programs.close()
+        kept.close()
+
+
+def _opener(
+    plan: BuildPlan, place: int, find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]]
+) -> Callable[[], ChatModel]:
+    who, endpoint, asked = plan.models[place]
+    problems = {problem.problem_id: problem for problem in plan.staged.problems}
+
+    def opened() -> ChatModel:
+        return open_model(
+            who,
+            find_served().get(who, endpoint),
+            concurrency=budgets(plan)[endpoint_of(who, endpoint)],
+            gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problems[problem_id], turn),
+            check_served_model=asked.check_served_model,
+            timeout_s=asked.timeout_s,
+            patience_s=asked.patience_s,
+        )
+
+    return opened
+
+
+async def _constructed(
+    plan: BuildPlan, request: ConstructionRequest, kept: KeptCalls, models: Mapping[str, KeptModel], vectors: Vectors | None
+) -> Constructed:
+    try:
+        return await plan.construction.construct(request)
+    except Exception as error:  # any: a plug-in's construction may raise whatever it likes; it is named below
+        await kept.drain()
+        own = _own(error)
+        if own is not None:
+            raise own from None  # it is the error itself, or one of its group: no cause of its own
+        raise _failure(error, plan.request.what) from error
+    finally:
+        for model in models.values():
+            await model.aclose()
+        if vectors is not None:
+            await vectors.aclose()
+
+
+def _failure(error: BaseException, what: str) -> ParleyError:
+    """Another's error, in one line with its place in the construction."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    said = plain_line(f"{type(error).__name__}: {error}")
+    return ParleyError(
+        f"{what}: its construction failed ({said}, in {place.name} of {Path(place.filename).name}:{place.lineno})."
+        " What was answered is kept"
+    )
+
+
+def _own(error: BaseException) -> ParleyError | OSError | None:
+    """Parley's own error, wherever in a group it stands."""
+    if isinstance(error, (ParleyError, OSError)):
+        return error
+    within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((found for one in within if (found := _own(one)) is not None), None)

@@ -1,0 +1,39 @@
+"""What was evaluated already, whatever the weights were called then."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from schemas.content_id import content_id
+from schemas.run import ModelIdentity, Provider, RunRecord, RunSpec
+from tasks.planning.plan import RunPlan
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+
+_ANYBODY = ModelIdentity(provider=Provider.CONTROL, name="anybody")
+
+
+def finished_runs(home: Home) -> Mapping[str, frozenset[str]]:
+    """What was asked of which weights -> the finished runs that asked it."""
+    found: dict[str, frozenset[str]] = {}
+    for record in Lake(home.lake).read("runs", RunRecord):
+        if record.status == "finished":
+            try:
+                spec = RunSpec.model_validate_json(record.spec_json)
+            except ValidationError:
+                continue  # of a Parley that asked something else
+            key = _asked(spec)
+            found[key] = found.get(key, frozenset()) | {record.run_id}
+    return found
+
+
+def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:
+    """Whether these weights were asked the same before and nothing of it is left: under another name or engine, too."""
+    runs = finished.get(_asked(plan.spec), frozenset())
+    return bool(runs - {plan.run_id}) or (plan.run_id in runs and not plan.owed())
+
+
+def _asked(spec: RunSpec) -> str:
+    """The spec with nothing of the model under test but its weights; its revision where they cannot be read."""
+    weights = spec.subject.weights_digest or spec.subject.revision
+    return content_id({"weights": weights, "spec": spec.model_copy(update={"subject": _ANYBODY})})

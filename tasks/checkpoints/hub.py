@@ -1,0 +1,84 @@
+"""Revisions of a repository on the Hugging Face hub, by the requests of its HTTP interface for branches, tags and commits."""
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from datetime import datetime
+from fnmatch import fnmatch
+from typing import Any
+from urllib.parse import quote
+
+from schemas.errors import ModelUnavailable
+from schemas.run import ModelEndpoint
+from tasks.checkpoints.found import Found, step_of
+from tasks.checkpoints.source import CheckpointSource
+from tasks.language.endpoints.endpoint_key import resolve_key
+
+HUB_VARIABLE = "HF_ENDPOINT"
+"""Names another hub than the public one, as for huggingface_hub."""
+_HUB = "https://huggingface.co"
+_KEY_VARIABLE = "HF_TOKEN"
+_TIMEOUT_S = 30.0
+
+
+def find_revisions(source: CheckpointSource, environ: Mapping[str, str] = os.environ) -> list[Found]:
+    """Branches and tags; of several names for one commit the first.
+
+    Raises:
+        ModelUnavailable: the hub does not answer, or does not know the repository.
+    """
+    repository = source.repository or ""
+    refs = _asked(f"/api/models/{quote(repository)}/refs", repository, environ)
+    named: dict[str, str] = {}
+    for one in [*_rows(refs, "branches"), *_rows(refs, "tags")]:
+        name, commit = str(one.get("name", "")), str(one.get("targetCommit", ""))
+        if name and commit and fnmatch(name, source.only):
+            named.setdefault(commit, name)
+    return [_revision(source, repository, name, commit, environ) for commit, name in named.items()]
+
+
+def _revision(source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]) -> Found:
+    history = _asked(f"/api/models/{quote(repository)}/commits/{quote(commit)}?limit=1", repository, environ)
+    return Found(
+        source=source,
+        spec=f"vllm:{repository}",
+        path=f"{repository}@{name}",
+        family=source.family or repository.rsplit("/", 1)[-1],
+        name=repository,
+        step=step_of(name),
+        changed_s=_date_of(history),
+        digest=commit,
+    )
+
+
+def _rows(answer: Any, key: str) -> list[dict[str, Any]]:
+    rows: Any = answer.get(key) if isinstance(answer, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _date_of(history: Any) -> float:
+    """Seconds since 1970 of the newest commit; 0 where the hub does not say."""
+    try:
+        return datetime.fromisoformat(str(history[0]["date"])).timestamp()
+    except (LookupError, TypeError, ValueError):
+        return 0.0
+
+
+def _asked(path: str, repository: str, environ: Mapping[str, str]) -> Any:
+    hub = environ.get(HUB_VARIABLE, "").rstrip("/") or _HUB
+    asked = urllib.request.Request(f"{hub}{path}", headers=_authorization(hub, environ))
+    try:
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as response:
+            return json.load(response)
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(
+            f"source {repository}: {hub} gave no list of its revisions ({type(error).__name__}: {error}). Check the name, the"
+            f" network, {HUB_VARIABLE}, and {_KEY_VARIABLE} where the repository is not public"
+        ) from None
+
+
+def _authorization(hub: str, environ: Mapping[str, str]) -> dict[str, str]:
+    if not environ.get(_KEY_VARIABLE, "").strip():
+        return {}
+    return {"Authorization": f"Bearer {resolve_key(ModelEndpoint(base_url=hub, key_env=_KEY_VARIABLE), environ)}"}

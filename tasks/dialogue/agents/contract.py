@@ -1,0 +1,100 @@
+"""Agents: what sits in the subject's seat besides a bare chat model. An agent is a value of type `Agent`."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from schemas.content_id import text_digest
+from schemas.dialog import HistoryPolicy
+from schemas.episode import Step
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import AgentIdentity, Sampling
+from tasks.dialogue.seats import Seat
+from tasks.dialogue.workspaces import Workspaces
+from tasks.language.chat_model import ChatModel
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import TextVectors
+
+
+class MakeSeat(Protocol):
+    """Makes the subject's seat, for a benchmark that says how much of the past it may see."""
+
+    def __call__(self, history: HistoryPolicy) -> Seat: ...
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """Everything that an agent may use in one dialogue."""
+
+    options: Mapping[str, str]
+    """Every option of the agent with its value."""
+    model: ChatModel
+    """Its answers are kept until a step holds them, so that none is paid for twice."""
+    sampling: Sampling
+    steps: tuple[Step, ...]
+    """All messages, and the agent's own steps, of an earlier attempt that was cut off. Its state is made anew from them."""
+    embedder: "TextVectors | None" = None
+    """Where the setting has `embedder_in_play`."""
+    workspaces: Workspaces | None = None
+    """Where it may work; a run always has it."""
+
+
+class BeginDialogue(Protocol):
+    """Begins one dialogue. The context ends with it, whatever ended it, and no state outlives the context."""
+
+    def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]: ...
+
+
+@dataclass(frozen=True)
+class AgentOption:
+    """A choice the user makes by `--agent-option name=value`."""
+
+    name: str
+    default: str
+    """Ids leave it out. Never change it without the agent's version."""
+    help: str
+    values: tuple[str, ...] = ()
+    """The only values it takes; empty where any text will do."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent, as the pipeline sees it."""
+
+    name: str
+    """Follows the model's in every table: `openai:gpt-5+chain_of_thought`."""
+    version: str
+    """Part of its dialogues' ids: raise it when its behaviour changes."""
+    help: str
+    begin: BeginDialogue
+    options: tuple[AgentOption, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """name -> text of every prompt that it uses; part of its dialogues' ids."""
+    calls_per_turn: int = 1
+    """Requests that one of its turns takes at most; the dry run counts them."""
+
+    def identity(self, given: Mapping[str, str]) -> AgentIdentity:
+        """The agent with these options, as ids hold it.
+
+        Raises:
+            UnknownName: an option that it does not have.
+            ConfigError: a value that the option does not take.
+        """
+        options = {option.name: option for option in self.options}
+        for name, value in given.items():
+            if name not in options:
+                raise UnknownName(f"option of agent {self.name}", name, options, "" if options else "This agent has no options")
+            if options[name].values and value not in options[name].values:
+                raise ConfigError(f"agent option {name}={value!r}: takes one of {', '.join(options[name].values)}")
+        return AgentIdentity(
+            name=self.name,
+            version=self.version,
+            options=tuple(sorted((name, value) for name, value in given.items() if value != options[name].default)),
+            prompts=tuple(sorted((name, text_digest(text)) for name, text in self.prompts.items())),
+        )
+
+    def options_of(self, identity: AgentIdentity) -> dict[str, str]:
+        """Every option with its value."""
+        return {option.name: option.default for option in self.options} | dict(identity.options)

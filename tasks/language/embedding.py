@@ -1,0 +1,232 @@
+"""Embedders: texts -> vectors, from any OpenAI-compatible `/v1/embeddings`, Parley's own server of FlagEmbedding included.
+
+Session, key, limit, outage and retries are those of the chat models (`openai_model.py`).
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schemas.display import plain_line
+from schemas.embedding import EmbedderIdentity
+from schemas.errors import ModelUnavailable
+from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from tasks.language.endpoints.endpoint_pool import EndpointPool
+from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
+from tasks.language.endpoints.wire import Fault, MalformedAnswer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
+
+TEXTS_A_REQUEST = 32
+_CHARACTERS_A_REQUEST = 200_000
+"""Bound of a request, some 50,000 tokens; one longer text goes alone."""
+CHECK_TEXT = "Is this endpoint there?"
+"""What an endpoint is asked before a run."""
+_CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
+_CHECK_TRIES = 3
+
+
+class Embedder(Protocol):
+    """Makes vectors of length 1, float32. Belongs to the event loop of its first call."""
+
+    @property
+    def identity(self) -> EmbedderIdentity: ...
+
+    async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """One vector a text, in their order; None for a text that is longer than the embedder takes.
+
+        Raises:
+            ModelUnavailable: no usable answer after all retries.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Leave the endpoint."""
+        ...
+
+
+class TextVectors(Protocol):
+    """Vectors of texts, each of which is asked for once and then kept: what a seat is given."""
+
+    async def find(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
+        """Text -> vector. Blank texts, and texts longer than the embedder takes, have none.
+
+        Raises:
+            ModelUnavailable: no usable answer after all retries.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What one request brought."""
+
+    vectors: "list[Vector]"
+    served_model: str | None
+    input_tokens: int | None = None
+    """None where the endpoint did not count them."""
+
+
+class EndpointEmbedder:
+    """Any endpoint with `/embeddings`.
+
+    Args:
+        open_model: is called at the first question. Where nothing is asked, no server of our own has to start.
+    """
+
+    def __init__(self, identity: EmbedderIdentity, open_model: Callable[[], OpenAIModel]) -> None:
+        self.identity, self._open = identity, open_model
+        self.on_answer: Callable[[Sequence[str], int | None], None] = lambda _texts, _tokens: None
+        """Is told of each answer: its texts, and their tokens as the endpoint counted them."""
+
+    @cached_property
+    def _model(self) -> OpenAIModel:
+        return self._open()
+
+    async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """See `Embedder`."""
+        batches = await asyncio.gather(*(self._batch(batch) for batch in _batches(texts)))
+        return [vector for batch in batches for vector in batch]
+
+    async def _batch(self, texts: Sequence[str]) -> "list[Vector | None]":
+        outcome, _, tries = await self._model.asked(lambda pool: self.ask(pool, texts))
+        if not isinstance(outcome, Fault):
+            self.on_answer(texts, outcome.input_tokens)
+            return list(outcome.vectors)
+        if outcome.kind != "context_length":
+            shown = plain_line(repr(texts[0]), 60)
+            raise ModelUnavailable(
+                f"embedder {self.identity.label} at {self._model.url}: {outcome.text}; asked for {len(texts)} texts, the first"
+                f" being {shown}. Leave such texts out of texts_to_embed, or take another embedder",
+                permanent=True,
+                n_calls=tries,
+            )
+        if len(texts) == 1:
+            return [None]
+        half = len(texts) // 2
+        return [vector for part in (texts[:half], texts[half:]) for vector in await self._batch(part)]
+
+    async def ask(self, pool: EndpointPool, texts: Sequence[str]) -> Embedded | Fault:
+        """One request, without retries."""
+        body = {"model": self.identity.name, "input": list(texts), "encoding_format": "base64"}
+        outcome = await self._model.call(pool, "/embeddings", body)
+        if isinstance(outcome, Fault):
+            return outcome
+        try:
+            return read_vectors(outcome, len(texts))
+        except MalformedAnswer as error:
+            return Fault("transient", self._model.shown(str(error)), 200)
+
+    async def check(self) -> None:
+        """Ask, before a run, whether the endpoint is there and knows key and model.
+
+        Raises:
+            ModelUnavailable: it does not answer with vectors.
+        """
+        for tries in range(1, _CHECK_TRIES + 1):
+            outcome = await self.ask(self._model.pool(), (CHECK_TEXT,))
+            if not isinstance(outcome, Fault):
+                return
+            if outcome.kind == "permanent" or tries == _CHECK_TRIES:
+                raise self._model.unavailable(outcome, tries)
+            await asyncio.sleep(0.3 * tries)
+
+    async def aclose(self) -> None:
+        """Leave the endpoint's pool."""
+        if "_model" in vars(self):
+            await self._model.aclose()
+
+
+@dataclass(frozen=True)
+class EmbedderAccess:
+    """Where a run's embedder is reached, and how. Holds no key."""
+
+    identity: EmbedderIdentity
+    endpoint: ModelEndpoint
+    policy: CallPolicy
+
+    def shared_by(self, workers: int) -> "EmbedderAccess":
+        """One of `workers` processes' share of it."""
+        share = max(1, self.policy.concurrency // workers)
+        return replace(self, policy=replace(self.policy, concurrency=share))
+
+
+def open_embedder(
+    identity: EmbedderIdentity, find_access: Callable[[], EmbedderAccess], environ: Mapping[str, str] | None = None
+) -> EndpointEmbedder:
+    """Open an embedder.
+
+    Args:
+        find_access: is called at the first question; then a missing key raises ConfigError.
+    """
+
+    def open_model() -> OpenAIModel:
+        access = find_access()
+        model = ModelIdentity(provider=Provider(identity.provider), name=identity.name, revision=identity.revision)
+        return OpenAIModel(model, access.endpoint, policy=access.policy, environ=environ)
+
+    return EndpointEmbedder(identity, open_model)
+
+
+async def check_embedder(identity: EmbedderIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> None:
+    """See `EndpointEmbedder.check`. Raises ConfigError where the key's variable is empty."""
+    embedder = open_embedder(identity, lambda: EmbedderAccess(identity, endpoint, _CHECK), environ)
+    try:
+        await embedder.check()
+    finally:
+        await embedder.aclose()
+
+
+def _batches(texts: Sequence[str]) -> list[list[str]]:
+    batches: list[list[str]] = []
+    room = 0
+    for text in texts:
+        if not batches or len(batches[-1]) == TEXTS_A_REQUEST or len(text) > room:
+            batches.append([])
+            room = _CHARACTERS_A_REQUEST
+        batches[-1].append(text)
+        room -= len(text)
+    return batches
+
+
+def read_vectors(data: bytes, n_texts: int) -> Embedded:
+    """The vectors in a response body, in the order of the texts, each scaled to length 1.
+
+    Raises:
+        MalformedAnswer: not one vector a text, or vectors of several lengths, or without direction.
+    """
+    import numpy as np
+
+    try:
+        body: Any = json.loads(data)
+        rows = sorted(body["data"], key=lambda row: row["index"])
+        vectors = [_numbers(row["embedding"]) for row in rows]
+        numbers = [row["index"] for row in rows]
+        matrix = np.array(vectors, dtype=np.float64)
+        norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MalformedAnswer(f"the body holds no embeddings ({len(data)} bytes: {type(error).__name__})") from None
+    if numbers != list(range(n_texts)):
+        raise MalformedAnswer(f"{len(numbers)} vectors came for {n_texts} texts, or their indices are wrong")
+    if not np.all(np.isfinite(norms)) or not np.all(norms > 0):
+        raise MalformedAnswer("a vector is zero or not finite")
+    served, usage = body.get("model"), body.get("usage")
+    counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return Embedded(
+        list((matrix / norms).astype(np.float32)),
+        served if isinstance(served, str) and served else None,
+        counted if isinstance(counted, int) and counted >= 0 else None,
+    )
+
+
+def _numbers(embedding: Any) -> Any:
+    import numpy as np
+
+    return np.frombuffer(base64.b64decode(embedding), "<f4") if isinstance(embedding, str) else embedding

@@ -1,0 +1,72 @@
+"""A model on several servers: each dialogue stays with one of them, where what was said before is cached."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schemas.errors import ModelUnavailable
+from schemas.run import ModelIdentity
+from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.endpoints.openai_model import OpenAIModel
+
+_Dialogue = tuple[str, str, int]
+
+
+class StickyModel:
+    """Gives a new dialogue to the server with the fewest, and moves it only where its server does not answer any more."""
+
+    def __init__(self, replicas: Sequence[OpenAIModel]) -> None:
+        self._replicas = tuple(replicas)
+        self._place: dict[_Dialogue, int] = {}
+        self._n_dialogues: Counter[int] = Counter()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Who answers: the same on all servers."""
+        return self._replicas[0].identity
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request, on the dialogue's server; on another where that one is down.
+
+        Raises:
+            ModelUnavailable: no server gave a usable answer.
+        """
+        dialogue = (request.problem_id, request.dialog_id, request.sample)
+        tried, n_calls = set[int](), 0
+        while True:
+            place = self._place_of(dialogue, tried)
+            tried.add(place)
+            try:
+                answer = await self._replicas[place].complete(request)
+            except ModelUnavailable as error:
+                n_calls += error.n_calls
+                if error.permanent or len(tried) == len(self._replicas):
+                    error.n_calls = n_calls
+                    raise
+                continue
+            return _with_calls(answer, n_calls)
+
+    def _place_of(self, dialogue: _Dialogue, tried: set[int]) -> int:
+        held = self._place.get(dialogue)
+        if held is not None and held not in tried and not self._is_down(held):
+            return held
+        left = [place for place in range(len(self._replicas)) if place not in tried]
+        up = [place for place in left if not self._is_down(place)]
+        if not up and held in left:
+            return held
+        chosen = min(up or left, key=lambda place: (self._n_dialogues[place], place))
+        self._place[dialogue] = chosen
+        self._n_dialogues[chosen] += 1
+        return chosen
+
+    def _is_down(self, place: int) -> bool:
+        return self._replicas[place].pool().watch.is_down
+
+    async def aclose(self) -> None:
+        """Leave all servers."""
+        for replica in self._replicas:
+            await replica.aclose()
+
+
+def _with_calls(answer: Completion, n_before: int) -> Completion:
+    return replace(answer, n_calls=answer.n_calls + n_before) if n_before else answer

@@ -1,0 +1,103 @@
+"""SmolLM2-135M in this process: engines of llama.cpp (`xllamacpp`), each request to the one that is free.
+
+Greedy answers depend on the batch that a token is computed in, on reused prompt cache and on the number of threads. So an engine
+has one slot, one thread and no cache, which makes answers the same alone and among others; there are several engines, one a core.
+(Two threads on one engine are a third faster while nothing else runs, and ten times slower when something does.)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+MODEL_NAME = "smollm2"
+CONTEXT_TOKENS = 8192
+"""Context that the model was trained for."""
+MAX_ANSWER_TOKENS = 1024
+"""Bound of an answer whose request names none; a cut answer ends with finish_reason `length`."""
+
+
+class Engines:
+    """One queue for all engines: a request waits for the first that is free, in the order in which requests came."""
+
+    def __init__(self, weights: Path, number: int) -> None:
+        self._free: Queue[Any] = Queue()
+        for _ in range(number):
+            self._free.put(_engine(weights))
+
+    def answer(self, request: Mapping[str, Any], is_gone: Callable[[], bool]) -> dict[str, Any]:
+        """The chat completion that a request asks for, or llama.cpp's error.
+
+        Args:
+            request: a body of POST /chat/completions. The first of its `stop` texts ends the answer and stays at its end, so that
+                the mark that closes a code block is not cut off.
+            is_gone: whether nobody waits for the answer any more: it then ends at the next token.
+
+        Raises:
+            ValueError: no such request.
+        """
+        if request.get("tools"):
+            raise ValueError("tools are not supported by this model: tell of them in the messages")
+        engine = self._free.get()
+        try:
+            answer = _Answer(request.get("stop") or (), is_gone)
+            if not is_gone():
+                streamed = {**request, "stop": None, "stream": True, "timings_per_token": True}
+                engine.handle_chat_completions(streamed, answer.take)
+            return answer.completion()
+        finally:
+            self._free.put(engine)
+
+
+class _Answer:
+    """One answer, put together from the parts that an engine streams."""
+
+    def __init__(self, stop: Sequence[str] | str, is_gone: Callable[[], bool]) -> None:
+        self._stop = (stop,) if isinstance(stop, str) else tuple(stop)
+        self._is_gone = is_gone
+        self._text, self._finish_reason = "", "stop"
+        self._input_tokens = self._output_tokens = 0
+        self._error: dict[str, Any] | None = None
+
+    def take(self, part: dict[str, Any]) -> bool:
+        """Add a part; whether the engine shall stop here."""
+        if "error" in part:
+            self._error = part
+            return True
+        for choice in part["choices"]:
+            self._text += choice["delta"].get("content") or ""
+            self._finish_reason = choice["finish_reason"] or self._finish_reason
+        timings = part.get("timings", {})
+        self._input_tokens = timings.get("prompt_n", self._input_tokens)
+        self._output_tokens = timings.get("predicted_n", self._output_tokens)
+        ends = [at + len(text) for text in self._stop if (at := self._text.find(text)) >= 0]
+        if ends:
+            self._text = self._text[: min(ends)]
+        return bool(ends) or self._is_gone()
+
+    def completion(self) -> dict[str, Any]:
+        if self._error is not None:
+            return self._error
+        message = {"role": "assistant", "content": self._text}
+        return {
+            "object": "chat.completion",
+            "model": MODEL_NAME,
+            "choices": [{"index": 0, "message": message, "finish_reason": self._finish_reason}],
+            "usage": {"prompt_tokens": self._input_tokens, "completion_tokens": self._output_tokens},
+        }
+
+
+def _engine(weights: Path) -> Any:
+    """One of them. It listens on a port of its own, too, which nobody is told."""
+    xllamacpp: Any = import_module("xllamacpp")
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights)
+    params.port, params.n_threads_http = 0, 1
+    params.n_ctx, params.n_predict = CONTEXT_TOKENS, MAX_ANSWER_TOKENS
+    params.n_parallel, params.cont_batching, params.n_gpu_layers = 1, False, 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.cache_prompt, params.cache_ram_mib, params.cache_idle_slots = False, 0, False
+    params.sampling.top_k, params.sampling.min_p = 0, 0.0
+    params.ui, params.endpoint_slots, params.verbosity = False, False, 1
+    return xllamacpp.Server(params)

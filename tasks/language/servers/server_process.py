@@ -1,0 +1,148 @@
+"""Model servers as processes of our own: started, awaited and ended by a context manager, and never left behind.
+
+A server's process watches the pipe that its parent holds open: when the parent ends, by SIGKILL too, the pipe closes and the
+server ends itself. (PDEATHSIG alone would end it with the parent's *thread*, and flows start servers from threads.)
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from schemas.errors import ModelUnavailable
+from schemas.secret_names import without_secrets
+from tasks.language.endpoints.wire import shortened
+
+_PACKAGE_ROOT = Path(__file__).resolve().parents[3]
+_POLL_S = 0.5
+_END_S = 10.0
+_PROGRESS = b"... "
+"""Begins the lines that a server reports before its address."""
+
+
+@contextlib.contextmanager
+def server_process(
+    label: str,
+    module: str,
+    arguments: tuple[str, ...],
+    log: Path,
+    *,
+    ready_s: float,
+    keys: tuple[str, ...] = (),
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[str]:
+    """Run `python -m module arguments` until the block ends; yields the line that it reports at last, its base URL.
+
+    Args:
+        log: gets what the server writes.
+        ready_s: how long it may take to report.
+        keys: names of the key-like variables to pass on; it gets no others.
+        on_progress: gets what it says before that by `report_progress`.
+
+    Raises:
+        ModelUnavailable: it ended, or reported nothing in time; holds the log's last lines and its path.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments, "--parent", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=_environment(keys),
+            start_new_session=True,
+        )
+    try:
+        yield _reported(process, label, log, ready_s, on_progress)
+    finally:
+        _end(process)
+
+
+def _environment(keys: tuple[str, ...]) -> dict[str, str]:
+    """Our environment without the keys of endpoints, with the packages that we run from first on the path.
+
+    A server reads data of strangers (weights, prompts) and needs no endpoint's key. Its working directory must shadow nothing.
+    """
+    inherited = os.environ.get("PYTHONPATH")
+    kept = without_secrets(os.environ, keep=keys)
+    return {**kept, "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ())))}
+
+
+def _reported(process: subprocess.Popen[bytes], label: str, log: Path, ready_s: float, on_progress: Callable[[str], None]) -> str:
+    assert process.stdout is not None
+    deadline_s, said = time.monotonic() + ready_s, b""
+    while True:
+        line, newline, rest = said.partition(b"\n")
+        if newline and not line.startswith(_PROGRESS):
+            return line.decode().strip()
+        if newline:
+            said = rest
+            on_progress(shortened(line.removeprefix(_PROGRESS).decode("utf-8", "replace")))
+            continue
+        left_s = deadline_s - time.monotonic()
+        readable, _, _ = select.select([process.stdout], [], [], max(0.0, left_s))
+        if not readable:
+            raise ModelUnavailable(f"model {label}: its server was not ready within {ready_s:g} s. {_last_lines(log)}")
+        chunk = os.read(process.stdout.fileno(), 4096)
+        if not chunk:
+            raise ModelUnavailable(f"model {label}: its server ended at its start. {_last_lines(log)}")
+        said += chunk
+
+
+def _last_lines(log: Path) -> str:
+    with contextlib.suppress(OSError):  # no log, nothing to show of it
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+        if lines:
+            return f"The log ({log}) ends: {' | '.join(map(shortened, lines))}"
+    return f"The log is {log}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def end_with_parent(parent: int, end: Callable[[], None]) -> None:
+    """In a server's process: call `end`, then exit at once, when the parent closes its pipe or is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
+            if readable and not os.read(sys.stdin.fileno(), 1):
+                break
+        with contextlib.suppress(Exception):  # whatever it was: nobody is left to be told, and this process ends now
+            end()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def take_stdout() -> int:
+    """Keep stdout's pipe for our report and send everything else that is written there to stderr, the log."""
+    report = os.dup(1)
+    os.dup2(2, 1)
+    return report
+
+
+def report_ready(report: int, base_url: str) -> None:
+    """Tell the parent our address, through the descriptor that `take_stdout` kept."""
+    os.write(report, f"{base_url}\n".encode())
+    os.close(report)
+
+
+def report_progress(report: int, text: str) -> None:
+    """Tell the parent, before we are ready, what we are at."""
+    os.write(report, _PROGRESS + f"{text}\n".encode())

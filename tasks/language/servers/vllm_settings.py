@@ -1,0 +1,107 @@
+"""How vLLM serves a model of ours: what a configuration says of it, and which of that can change an answer."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from schemas.base import Frozen
+from schemas.errors import ConfigError
+from schemas.secret_names import looks_secret
+
+_OURS = frozenset(
+    {
+        *(
+            "--host",
+            "--port",
+            "--served-model-name",
+            "--model",
+            "--revision",
+            "--api-key",
+            "--seed",
+            "--dtype",
+            "--max-model-len",
+        ),
+        *("--tensor-parallel-size", "-tp", "--gpu-memory-utilization", "--enable-prefix-caching", "--no-enable-prefix-caching"),
+        *("--generation-config", "--uds", "--config"),
+    }
+)
+"""Arguments that Parley sets itself, or that would change where the server is found."""
+
+
+class VllmSettings(Frozen):
+    """Of a `vllm:` model. `dtype`, `max_model_len`, `seed` and `arguments` can change an answer: they make another model."""
+
+    command: str | None = None
+    """The program `vllm`; without it `$PARLEY_VLLM`, else the one beside Parley's Python, else the one on the PATH."""
+    replicas: int = Field(default=1, ge=1)
+    """Servers of the same weights. A dialogue stays with one of them, so that its prefix is cached there."""
+    devices: tuple[str, ...] = ()
+    """Indices of GPUs. Each replica gets the next `tensor_parallel` of them, as CUDA_VISIBLE_DEVICES."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that one replica is split over."""
+    memory_share: float | None = Field(default=None, gt=0, le=1)
+    """Share of a GPU's memory that a replica may take; without it vLLM's own default."""
+    dtype: str | None = Field(default=None, pattern=r"^[a-z0-9_]+$")
+    """Without it that of the weights. In float32 a greedy answer does not depend on what else is in its batch."""
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Tokens of prompt and answer together; without it what the weights were made for."""
+    seed: int = 0
+    """Of the server's own draws; each request has a seed of its own besides."""
+    arguments: tuple[str, ...] = ()
+    """Further arguments of `vllm serve`."""
+    environment: dict[str, str] = Field(default_factory=dict[str, str])
+    """Variables for the server, such as VLLM_CPU_KVCACHE_SPACE (GiB). No keys: the server inherits those of the hub alone."""
+    restarts: int = Field(default=3, ge=0)
+    """How often in a night a replica that died is started again."""
+    ready_s: Annotated[float, Field(gt=0)] = 1800.0
+    """Limit of the start; large weights take minutes to load."""
+
+    @property
+    def in_id(self) -> tuple[tuple[str, str], ...]:
+        """The settings off their defaults that can change an answer, by name."""
+        named = {"arguments": " ".join(self.arguments), "dtype": self.dtype or "", "seed": str(self.seed or "")}
+        named["max_model_len"] = str(self.max_model_len or "")
+        return tuple(sorted((name, value) for name, value in named.items() if value))
+
+    @classmethod
+    def of_texts(cls, given: Mapping[str, str]) -> Self:
+        """Settings as a command line gives them: `arguments` as a shell reads them, `devices` separated by commas.
+
+        Raises:
+            ConfigError: no such setting, or a value that it does not take.
+        """
+        split: dict[str, object] = dict(given)
+        if "arguments" in given:
+            split["arguments"] = tuple(shlex.split(given["arguments"]))
+        if "devices" in given:
+            split["devices"] = tuple(given["devices"].split(","))
+        try:
+            return cls.model_validate(split)
+        except ValidationError as error:
+            known = ", ".join(name for name in cls.model_fields if name != "environment")
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ConfigError(f"--serve: {wrong}. Known: {known}") from None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        for argument in self.arguments:
+            name = argument.partition("=")[0]
+            if name in _OURS:
+                raise ConfigError(
+                    f"serve.arguments names {name}, which Parley sets itself. Leave it out, or use the field for it"
+                )
+        for name in self.environment:
+            if looks_secret(name):
+                raise ConfigError(
+                    f"serve.environment names {name}, which looks like a key. Keys do not belong in a configuration"
+                )
+        needed = self.replicas * self.tensor_parallel
+        if self.devices and len(self.devices) != needed:
+            raise ConfigError(f"serve.devices names {len(self.devices)} devices, but its replicas need {needed}")
+        return self
+
+    def devices_of(self, replica: int) -> str:
+        """Value of CUDA_VISIBLE_DEVICES for a replica (from 0); empty where none is stated."""
+        return ",".join(self.devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel])

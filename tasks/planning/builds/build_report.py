@@ -1,0 +1,70 @@
+"""Reports how a build ended, or what it would ask, to a command or a flow."""
+
+from pathlib import Path
+
+from schemas.base import Frozen
+from tasks.benchmarks.construction import Constructed
+from tasks.driver.kept_calls import KeptCalls
+from tasks.planning.builds.build_plan import BuildPlan
+from tasks.planning.builds.built_folder import REVIEW
+
+
+class RoleCalls(Frozen):
+    """Calls of one role."""
+
+    role: str
+    model: str
+    estimated: int
+    asked: int = 0
+    """Answers that came in this invocation."""
+    reused: int = 0
+    """Kept answers: those used in this invocation, or of a dry run all."""
+
+
+class BuildReport(Frozen):
+    """One build, as an invocation left it."""
+
+    build_id: str
+    what: str
+    calls: tuple[RoleCalls, ...]
+    out: str = ""
+    files: tuple[str, ...] = ()
+    review: str = ""
+    n_review_rows: int = 0
+    programs_run: int = 0
+    programs_reused: int = 0
+
+
+def report_of(plan: BuildPlan, made: Constructed, files: tuple[str, ...], kept: KeptCalls) -> BuildReport:
+    """How a build ended."""
+    out, counts = Path(plan.request.out).resolve(), kept.calls(plan.construction.roles)
+    return BuildReport(
+        build_id=plan.build_id,
+        what=plan.request.what,
+        calls=tuple(
+            RoleCalls(
+                role=one.role,
+                model=one.model.label,
+                estimated=plan.estimate[one.role],
+                asked=counts[one.role].asked,
+                reused=counts[one.role].reused,
+            )
+            for one in plan.spec.roles
+        ),
+        out=str(out),
+        files=files,
+        review=str(out / REVIEW),
+        n_review_rows=len(made.review.rows),
+        programs_run=kept.programs.asked,
+        programs_reused=kept.programs.reused,
+    )
+
+
+def dry_report(plan: BuildPlan) -> BuildReport:
+    """What a build would ask. Starts nothing."""
+    kept = KeptCalls(plan.folder).n_kept
+    calls = tuple(
+        RoleCalls(role=one.role, model=one.model.label, estimated=plan.estimate[one.role], reused=kept.get(one.role, 0))
+        for one in plan.spec.roles
+    )
+    return BuildReport(build_id=plan.build_id, what=plan.request.what, calls=calls)

@@ -1,0 +1,47 @@
+"""Chooses a run's embedder: settings whose scores or seats read vectors need one, others take none."""
+
+from datetime import UTC, datetime
+
+from schemas.errors import ConfigError
+from schemas.run import RunSpec
+from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.setting import Setting
+from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
+from tasks.planning.choice import find_setting
+from tasks.planning.request import EvaluationRequest
+
+
+def choose_embedder(
+    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
+) -> EmbedderChoice | None:
+    """The embedder; None where the setting needs none, even if one is named: a night may hold both kinds of settings.
+
+    Raises:
+        UsageError: the setting needs one and none is named, or it is not known or not installed.
+    """
+    if not _needs_embedder(benchmark.setting(setting)):
+        return None
+    asked = request.embedder
+    if asked is None:
+        raise ConfigError(
+            f"{benchmark.name}.{setting} compares texts by their vectors. Name what makes them by --embedder (`embedder` in a"
+            " night's configuration): bge-m3, openai:MODEL@BASE_URL, or without a network embedded:minilm"
+        )
+    before = resumed.embedder.revision if resumed and resumed.embedder and resumed.embedder.provider == "openai" else None
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    return parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision or before, today=today)
+
+
+def _needs_embedder(setting: Setting) -> bool:
+    return setting.needs_embedder or setting.embedder_in_play
+
+
+def refuse_needless_embedder(request: EvaluationRequest) -> None:
+    """Raise ConfigError where one setting alone is asked for, which needs no embedder, and one is named."""
+    if request.embedder is None:
+        return
+    benchmark, setting = find_setting(request.benchmark.name)
+    if not _needs_embedder(benchmark.setting(setting)):
+        raise ConfigError(
+            f"--embedder {request.embedder.spec}: nothing in {benchmark.name}.{setting} reads vectors. Leave it out"
+        )

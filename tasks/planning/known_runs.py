@@ -1,0 +1,21 @@
+"""Finds a run of the lake by its id, as a person types it."""
+
+from schemas.errors import UsageError
+from schemas.rows import from_arrow
+from schemas.run import RunRecord
+from tasks.storage.parquet_store import Lake
+
+
+def find_run(lake: Lake, run_id: str) -> RunRecord:
+    """The record of a run, by its id or an unambiguous beginning of it.
+
+    Raises:
+        UsageError: no run or several runs begin like this.
+    """
+    folders = sorted({part.parent for part in lake.parts("runs")})
+    found = [folder for folder in folders if folder.name.removeprefix("run=").startswith(run_id)]
+    if len(found) != 1:
+        names = ", ".join(folder.name.removeprefix("run=") for folder in (found or folders)[:8]) or "none yet"
+        problem = f"several runs begin with {run_id!r}" if found else f"no run {run_id!r}"
+        raise UsageError(f"{problem} in {lake.root}; there are: {names}. See `parley list runs`")
+    return from_arrow(lake.read_arrow("runs", sorted(found[0].glob("part-*.parquet"))), RunRecord)[0]

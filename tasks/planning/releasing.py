@@ -1,0 +1,77 @@
+"""Releases a withheld run: keeps a person's word in the lake, by which every publication shows the run."""
+
+from dataclasses import dataclass
+
+from schemas.errors import UsageError
+from schemas.release import Release, results_digest
+from schemas.run import RunRecord
+from tasks.planning.known_runs import find_run
+from tasks.planning.publishing import left_out, publish_to_warehouse
+from tasks.storage.clock import utc_now
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+
+_PART = "release"
+
+
+@dataclass(frozen=True)
+class Released:
+    """A release, and why the run is withheld all the same: its files are damaged or hold no scores. None where it is shown."""
+
+    release: Release
+    setting: str
+    still_withheld_because: str | None
+
+
+def release(home: Home, run_id: str, because: str) -> Released:
+    """Publish a withheld run with a person's word.
+
+    The word holds for the results as they lie in the lake now. A night that makes other results for the run needs another one.
+
+    Args:
+        run_id: the run's id, or an unambiguous beginning of it.
+        because: why it may be published, in one line.
+
+    Raises:
+        UsageError: no such run, no reason, a run that its checks do not withhold, or one that is being worked on.
+        ParleyError: it could not be published. The word is kept for the next publication.
+    """
+    lake = Lake(home.lake)
+    record = find_run(lake, run_id)
+    with home.run_lock(record.run_id):
+        record = find_run(lake, record.run_id)
+        made = _made(record, because.strip())
+        lake.write_part("releases", [made], _PART, benchmark=made.benchmark, model=made.model, run_id=made.run_id)
+    publish_to_warehouse(home, [made.run_id])
+    return Released(made, record.setting, left_out(home, [made.run_id]).get(made.run_id))
+
+
+def _made(record: RunRecord, because: str) -> Release:
+    name = f"run {record.run_id[:12]} of {record.model}"
+    if not because:
+        raise UsageError(f'{name} is released by a reason that tables can show: --because "why its numbers may be read"')
+    if record.status == "finished":
+        raise UsageError(
+            f"{name} passed its checks. If a publication withholds it, its files were changed or damaged, which no word mends:"
+            " `parley publish` tells which"
+        )
+    if record.status == "incomplete":
+        raise UsageError(f"{name} did not come to its end. Type its command again: finished work is not done twice")
+    return Release(
+        run_id=record.run_id,
+        benchmark=record.benchmark,
+        model=record.model,
+        because=because,
+        withheld_reason=record.withheld_reason or "",
+        released_at=utc_now(),
+        results_digest=results_digest(record.state, record.finished_at),
+    )
+
+
+def released_because(lake: Lake, record: RunRecord) -> str | None:
+    """The word that publishes a withheld run as it stands; None where there is none, or it was said of other results."""
+    if record.status != "withheld":
+        return None
+    found = lake.read("releases", Release, benchmark=record.benchmark, model=record.model, run_id=record.run_id)
+    holds = found and found[0].results_digest == results_digest(record.state, record.finished_at)
+    return found[0].because if holds else None

@@ -1,0 +1,90 @@
+"""Append-only files of a folder: each process has its own, one `write()` a row, so that a kill tears the last row at most."""
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tasks.storage.disk import naming_full_disk
+
+
+class SegmentWriter:
+    """One segment. Safe to use from several threads; opened at the first write.
+
+    Args:
+        what: what a row holds, for the message of a full disk.
+        plain: makes JSON of values that JSON does not know.
+    """
+
+    def __init__(self, folder: Path, what: str, *, fsync: bool = False, plain: Callable[[Any], Any] | None = None) -> None:
+        self._folder, self._what, self._fsync, self._plain = folder, what, fsync, plain
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def write(self, row: Mapping[str, object]) -> None:
+        """Keep one row, in one write.
+
+        Raises:
+            DiskFull: no room. What was written before stays readable.
+            OSError: no right to write.
+        """
+        line = self._line(row)
+        with self._lock, naming_full_disk(self._what, self._folder, len(line)):
+            if self._descriptor is None:
+                self._descriptor = self._open()
+            written = os.write(self._descriptor, line)
+            if written != len(line):
+                # a torn line would spoil the next one, which may find room again
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
+            if self._fsync:
+                os.fsync(self._descriptor)
+
+    def _line(self, row: Mapping[str, object]) -> bytes:
+        try:
+            return orjson.dumps(row, default=self._plain) + b"\n"
+        except TypeError:  # a lone surrogate, which UTF-8 cannot hold
+            return json.dumps(row, default=self._plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    def _open(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        number = 0
+        while True:
+            path = self._folder / f"{os.getpid()}-{number}.jsonl"
+            try:
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            except FileExistsError:
+                number += 1
+
+    def close(self) -> None:
+        """Close the segment; a later write opens another one."""
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+
+def read_segments(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every whole row of a folder's segments, one at a time. Rows torn by a kill or a full disk are left out."""
+    for segment in sorted(folder.glob("*.jsonl")):
+        with segment.open("rb") as lines:
+            for line in lines:
+                try:
+                    row = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    continue
+                if isinstance(row, dict):
+                    yield row
+
+
+def remove_segments(folder: Path) -> None:
+    """Remove a folder's segments, once Parquet holds their content."""
+    if folder.is_dir():
+        for path in folder.glob("*.jsonl"):
+            path.unlink(missing_ok=True)
+        folder.rmdir()

@@ -1,0 +1,154 @@
+"""Verdicts on an episode's answers: taken over where they are known, else decided by running each answer's programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.interface import Sandbox
+from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judging.runners.programs import TestProgram, program_of
+from sandbox.judging.runners.run import run_answer
+from schemas.episode import Episode, StopReason
+from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.run import Limits, RunSpec
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict, verdict_id
+from tasks.benchmarks.contract import TestRun
+from tasks.worker.jobs import ExecuteItem, RunContext
+
+DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
+"""Fields of a verdict that running the program decides."""
+Decided = Mapping[str, Any]
+"""Those fields with their values."""
+Row = tuple[TestRun, str, tuple[str, ...]]
+"""A program, an instruction that it decides, and the names of the cases that do."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is due on one turn's answer."""
+
+    code: str | None
+    limits: Limits
+    rows: tuple[Row, ...]
+
+
+def answers_of(spec: RunSpec, tests: Sequence[TestRun]) -> list[Answer]:
+    """Test runs by the answer that they test and the limits that they run under, as they first stand."""
+    found: dict[tuple[int, str | None, str], tuple[Limits, list[Row]]] = {}
+    for test in tests:
+        limits = test.limits or spec.limits
+        _, rows = found.setdefault((test.turn, test.code, limits.model_dump_json()), (limits, []))
+        rows += [(test, name, cases) for name, cases in test.rows]
+    return [Answer(code, limits, tuple(rows)) for (_, code, _), (limits, rows) in found.items()]
+
+
+def id_of(context: RunContext, row: Row) -> str | None:
+    """The verdict's id; None where there is no answer to run."""
+    test, _, cases = row
+    if test.code is None:
+        return None
+    return verdict_id(
+        code=test.code,
+        tests=test.tests,
+        runner_version=context.spec.runner_version,
+        environment=context.environment,
+        limits=test.limits or context.spec.limits,
+        kind=test.kind,
+        entry_point=test.entry_point,
+        tree="" if test.tree is None else test.tree.digest,
+        cases=cases,
+    )
+
+
+def decide(
+    context: RunContext, sandbox: Sandbox, item: ExecuteItem, answer: Answer, known: Mapping[str, Decided]
+) -> tuple[list[TestVerdict], int, int]:
+    """A verdict for each row of the answer, how many of them had to be run, and in how many runs of the sandbox."""
+    ids = [id_of(context, row) for row in answer.rows]
+    told = _told_in_dialogue(item.episode)
+    decided = [None if key is None else told.get(key) or known.get(key) for key in ids]
+    owed = [row for row, key, found in zip(answer.rows, ids, decided, strict=True) if key is not None and found is None]
+    ran, n_runs = _run(sandbox, owed, answer.limits)
+    fresh = iter(ran)
+    verdicts: list[TestVerdict] = []
+    for row, key, found in zip(answer.rows, ids, decided, strict=True):
+        said = _without_answer(item.episode) if key is None else found or next(fresh)
+        verdicts.append(_verdict(context, item.episode, row, key, said))
+    return verdicts, len(owed), n_runs
+
+
+def _verdict(context: RunContext, episode: Episode, row: Row, key: str | None, decided: Decided) -> TestVerdict:
+    return TestVerdict(
+        run_id=context.run_id,
+        benchmark=context.spec.benchmark,
+        model=context.spec.label,
+        episode_id=episode.episode_id,
+        problem_id=episode.problem_id,
+        sample=episode.sample,
+        turn=row[0].turn,
+        instruction_id=row[1],
+        verdict_id=key,
+        sandbox=context.spec.sandbox,
+        **decided,
+    )
+
+
+def _without_answer(episode: Episode) -> Decided:
+    outcome = Outcome.INFRA if episode.stop_reason is StopReason.INFRA else Outcome.ERROR
+    return {"outcome": outcome, "detail": episode.error or "no answer"}
+
+
+def _told_in_dialogue(episode: Episode) -> dict[str, Decided]:
+    """Reports of programs run within the dialogue, by verdict id; timeouts too, since later messages built on them."""
+    return {step.program.verdict_id: _of_cases(step.program, ()) for step in episode.steps if step.program is not None}
+
+
+def _run(sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:
+    """Runs each program once, whatever the number of instructions that it decides."""
+    tests = list({id(test): test for test, _, _ in owed}.values())
+    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+    programs: dict[int, TestProgram] = {}
+    for test in tests:
+        try:
+            programs[id(test)] = program_of(test.kind, test.code or "", test.tests, test.entry_point, _files(test))
+        except Unscorable as missing:
+            found[id(test)] = missing
+    said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
+    found |= dict(zip(programs, said, strict=True))
+    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
+
+
+def _files(test: TestRun) -> Mapping[str, bytes]:
+    """Files of its tree by name. Raises Unscorable: the tree is not there."""
+    if test.tree is None:
+        return {}
+    if not test.tree.folder.is_dir():
+        raise Unscorable(f"the tree that its tests run in is not there: {test.tree.folder}", FailureReason.SOURCE_MISSING)
+    return {str(path.relative_to(test.tree.folder)): path.read_bytes() for path in _below(test.tree.folder)}
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _decided(said: ProgramVerdict | SandboxUnavailable | Unscorable, cases: tuple[str, ...]) -> Decided:
+    if isinstance(said, Unscorable):
+        return {"outcome": Outcome.UNSCORED, "detail": str(said), "reason": FailureReason(said.reason)}
+    if isinstance(said, SandboxUnavailable):
+        return {"outcome": Outcome.INFRA, "detail": str(said)}
+    return _of_cases(said, cases)
+
+
+def _of_cases(said: ProgramVerdict, names: tuple[str, ...]) -> Decided:
+    """A verdict's fields, by those cases alone where some are named; a name that no case has is a test that did not run."""
+    by_name = {case.name: case for case in said.cases}
+    absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")
+    cases = [by_name.get(name, absent.model_copy(update={"name": name})) for name in names] or said.cases
+    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
+    fields = {name: getattr(said, name) for name in ("outcome", "detail", "reason", "duration_s")}
+    if names and said.reason is None:
+        worst = next((case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None)
+        fields["outcome"] = Outcome.PASSED if worst is None else worst.outcome
+        fields["detail"] = "" if worst is None else f"{worst.name}\n{worst.detail}"
+    return fields | {"n_cases": len(cases) or None, "n_passed": len(cases) - len(missed) if cases else None}

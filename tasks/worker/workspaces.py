@@ -1,0 +1,126 @@
+"""Opens workspaces for the dialogues of a run, in a worker process: their work is done on threads, beside its event loop."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from sandbox import registry as sandboxes
+from sandbox.workspace.interface import COMMAND_LIMITS, Done, HoldsWorkspaces, TreeBounds
+from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.run import Limits
+from tasks.storage.trees import TreeStore
+
+T = TypeVar("T")
+_FILE_THREADS = 4
+_OF_IMAGE = TreeBounds(total_mb=4096, file_mb=512, files=500_000)
+
+
+class RunWorkspaces:
+    """See `tasks.dialogue.workspaces.Workspaces`. Nothing is started before a seat opens one.
+
+    Args:
+        sandbox: name of the run's sandbox.
+        commands: how many commands this process runs at once; the host's slots bind all processes.
+    """
+
+    def __init__(self, sandbox: str, trees: TreeStore, commands: int) -> None:
+        self._sandbox_name, self._trees, self._commands = sandbox, trees, commands
+        self._of_images: dict[tuple[str, str], str] = {}
+
+    @asynccontextmanager
+    async def open(
+        self,
+        tree: str | None = None,
+        *,
+        image: str | None = None,
+        place: str = "/testbed",
+        limits: Limits = COMMAND_LIMITS,
+        with_state: bool = True,
+    ) -> AsyncIterator["OpenWorkspace"]:
+        stack = ExitStack()
+
+        def opened() -> Workspace:
+            found = tree or self._tree_of_image(image, place)
+            manager = open_workspace(self._sandbox(image), self._trees, found, place=place, limits=limits, with_state=with_state)
+            return stack.enter_context(manager)
+
+        try:
+            yield OpenWorkspace(await _to_its_end(self._files, opened), self._threads, self._files)
+        finally:
+            await _to_its_end(self._files, stack.close)
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._commands, thread_name_prefix="parley-workspace")
+
+    @cached_property
+    def _files(self) -> ThreadPoolExecutor:
+        """Threads for what takes milliseconds, and must not wait behind commands."""
+        self._trees.remove_abandoned()
+        return ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="parley-files")
+
+    def _sandbox(self, image: str | None) -> HoldsWorkspaces:
+        if image is None:
+            return workspaces_of(sandboxes.load(self._sandbox_name))
+        from sandbox.backends.docker.backend import DockerSandbox
+
+        return DockerSandbox(image=image)
+
+    def _tree_of_image(self, image: str | None, place: str) -> str:
+        from sandbox.backends.docker.backend import DockerSandbox
+
+        if image is None:
+            raise ValueError("a workspace needs a tree or an image: name one of them")
+        if (image, place) not in self._of_images:
+            with tempfile.TemporaryDirectory(prefix="parley-image-") as folder:
+                DockerSandbox(image=image).copy_folder(place, Path(folder))
+                self._of_images[image, place] = self._trees.keep(Path(folder), bounds=_OF_IMAGE).digest
+        return self._of_images[image, place]
+
+    def close(self) -> None:
+        """Begin no more commands; running ones come to their end."""
+        for name in {"_threads", "_files"} & vars(self).keys():
+            getattr(self, name).shutdown(wait=False, cancel_futures=name == "_threads")
+
+
+class OpenWorkspace:
+    """See `tasks.dialogue.workspaces.SeatWorkspace`. A seat that is cancelled ends its command, and waits until it has ended."""
+
+    def __init__(self, workspace: Workspace, threads: Executor, files: Executor) -> None:
+        self._workspace, self._threads, self._files = workspace, threads, files
+
+    async def shell(self, command: str, limits: Limits | None = None) -> Done:
+        return await self.run(self._workspace.shell(command), limits)
+
+    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> Done:
+        def done() -> Done:
+            return self._workspace.run_and_snapshot(argv, limits, stdin=stdin)
+
+        return await _to_its_end(self._threads, done, self._workspace.end)
+
+    async def read(self, path: str) -> bytes:
+        return await _to_its_end(self._files, lambda: self._workspace.read(path))
+
+    async def write(self, path: str, data: bytes) -> None:
+        await _to_its_end(self._files, lambda: self._workspace.write(path, data))
+
+    async def snapshot(self) -> str:
+        return await _to_its_end(self._files, self._workspace.snapshot)
+
+
+async def _to_its_end(threads: Executor, work: Callable[[], T], end: Callable[[], None] = lambda: None) -> T:
+    """Do the work on a thread. Who is cancelled meanwhile calls `end` and waits: nobody takes the folder from under the work."""
+    under_way = threads.submit(work)
+    ended = asyncio.wrap_future(under_way)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        end()
+        if not under_way.cancel():
+            await asyncio.wait([ended])
+        raise
