@@ -1,13 +1,20 @@
 """Flow: one model on one setting of one benchmark, from raw rows to scores."""
 
-from prefect import flow
+from typing import cast
 
-from flows.night.run_record import begin_run, finish_run, remove_leftovers
+from prefect import flow
+from prefect.states import Completed
+
+from flows.night.run_record import begin_run, cut_run, finish_run, leave_run, remove_leftovers
 from flows.night.runtime import Night, night
+from flows.night.side_by_side import planned
 from flows.night.stages import Stages
+from schemas.display import plain_line
+from schemas.errors import BudgetSpent
 from tasks.check_quality import QualityGate, StoppedByCheck
+from tasks.planning.comparison_rule import keep_comparison_rule
 from tasks.planning.finished import finished_report
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.clock import utc_now
@@ -22,16 +29,21 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
         ParleyError: it could not be begun, or was stopped. Finished work is kept.
     """
     with night(find_home(home), request.workers) as tonight:
-        plan = plan_run(request, tonight.home)
+        plan = planned(request, tonight)
         if plan.is_finished():
+            keep_comparison_rule(plan)
             return finished_report(plan)
-        with plan.home.run_lock(plan.run_id):
-            return _evaluate(tonight, plan)
+        with plan.home.run_lock(plan.run_id), tonight.board.following(plan.run_id), tonight.using_servers(plan):
+            return _told(_evaluate(tonight, plan))
 
 
 def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
+    over = tonight.why_over()
+    if over:
+        return leave_run(plan, tonight.night_id, over)
     tonight.preflight(plan)
     begun = utc_now()
+    keep_comparison_rule(plan)
     remove_leftovers(plan)
     work = begin_run(plan, tonight.night_id, begun)
     gate = QualityGate(plan, plan.request.title, tonight.check_table)
@@ -39,8 +51,19 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
         _stages(Stages(tonight, plan, work), gate)
     except StoppedByCheck:
         work.is_whole = False
+    except BudgetSpent as spent:
+        return cut_run(plan, tonight.night_id, begun, work, str(spent), tonight.spent_by(plan))
     tonight.board.stage(plan.request.title, "keep")
     return finish_run(plan, tonight.night_id, begun, work, gate.finish())
+
+
+def _told(report: RunReport) -> RunReport:
+    """The report; of a withheld or incomplete run as a state of that name, which Prefect's UI shows with the reason."""
+    if report.status not in ("withheld", "incomplete"):
+        return report
+    return cast(
+        "RunReport", Completed(name=report.status.capitalize(), message=plain_line(str(report.reason), 1000), data=report)
+    )
 
 
 def _stages(run: Stages, gate: QualityGate) -> None:
@@ -53,5 +76,7 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     run.take_episodes(episodes)
     verdicts = run.execute()
     gate.test_verdicts(verdicts, run.work.episodes, run.expected_verdicts())
-    run.score(verdicts)
+    judged = run.judge(verdicts)
+    gate.judgements(judged, run.work.episodes, run.expected_judgements())
+    run.score(verdicts, judged, run.embed(verdicts, judged))
     gate.scores(run.work.episodes)

@@ -1,25 +1,40 @@
 """Flow: a whole night. Every model on every benchmark, then one publication."""
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any, cast
 
 from prefect import flow
+from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
 from flows.night.canary import require_live_canary
+from flows.night.checkpoints import night_requests
 from flows.night.config import read_config
+from flows.night.notify import Notify, send, tell_crash, telling_failure, words
+from flows.night.regressions import regressions
 from flows.night.runtime import Night, night
+from flows.night.side_by_side import RUNS_AT_ONCE, side_by_side
+from flows.night.spending import require_prices
+from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
+from flows.orchestration.cancelled import cancel_what_it_began
+from flows.orchestration.numbered import numbered
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results, published_count
 from flows.stage_benchmarks import stage_benchmarks
-from flows.text.results import result_markdown
-from flows.text.work import work_markdown
-from schemas.errors import DiskFull, ParleyError
+from flows.text.comparison import comparison_markdown
+from flows.text.results import compared_rows, result_markdown
+from flows.text.work import withheld_markdown, work_markdown
+from schemas.budget import Budget, CapSpent
+from schemas.display import plain_line
+from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.run import NightRecord
+from schemas.work import StageTime
 from tasks.planning.finished import as_published
+from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.clock import utc_now
@@ -30,33 +45,49 @@ from tasks.storage.parquet_store import Lake
 _log = logging.getLogger("parley.nightly")
 
 
-class RunsFailed(ParleyError):
-    """Some runs of the night failed; the others are published, and all are reported."""
-
-
 def _night_name() -> str:
-    """Name of the night: its one evaluation, or their number."""
+    """Name of the night: its one evaluation, or how many models it asks for how many benchmarks."""
     from prefect.runtime import flow_run
 
-    asked = flow_run.parameters.get("requests")
-    if not asked:
-        return f"night · {flow_run.parameters.get('config')}"
-    titles = [EvaluationRequest.model_validate(request).title for request in asked]
-    return f"night · {titles[0]}" if len(titles) == 1 else f"night · {len(titles)} runs"
+    requests = _requests(flow_run.parameters.get("requests"), flow_run.parameters.get("config"))
+    if not requests:
+        return "night · new checkpoints"
+    if len(requests) == 1:
+        return f"night · {requests[0].title}"
+    models, benchmarks = {one.model.label for one in requests}, {one.benchmark.name for one in requests}
+    return f"night · {_counted(models, 'model')} on {_counted(benchmarks, 'setting')}"
 
 
-@flow(name="nightly", flow_run_name=_night_name, validate_parameters=False)
+def _counted(named: set[str], kind: str) -> str:
+    return min(named) if len(named) == 1 else f"{len(named)} {kind}s"
+
+
+@flow(
+    name="nightly",
+    flow_run_name=_night_name,
+    validate_parameters=False,
+    on_cancellation=[cancel_what_it_began],
+    on_crashed=[tell_crash],
+)
 def nightly(
-    config: str = "nightly.yaml", requests: Sequence[EvaluationRequest] | None = None, home: str | None = None
+    config: str = "nightly.yaml",
+    requests: Sequence[EvaluationRequest] | None = None,
+    home: str | None = None,
+    notify: Notify | None = None,
+    budget: Budget | None = None,
+    runs_at_once: int = RUNS_AT_ONCE,
 ) -> list[RunReport]:
     """Run the `requests`, or those of the configuration file.
 
     Args:
         config: path of a configuration; read where no requests are given.
         home: folder of all data; `$PARLEY_HOME` wins.
+        notify: of what to send word, and where to; a configuration says so itself.
+        budget: where to stop; a configuration says so itself.
+        runs_at_once: most runs that go side by side; 1 has them go one after another. A configuration says so itself.
 
     Returns:
-        One report for each run.
+        One report for each run; none where no checkpoint is owed anything.
 
     Raises:
         NightVoid: known cheats and golds, which a night by configuration runs first, did not end as they must.
@@ -65,28 +96,93 @@ def nightly(
         ParleyError: nothing was published.
     """
     verify_packages()
-    if requests is None:
-        settings = read_config(Path(config))
-        requests, home = settings.requests(Path(config).absolute().parent), home or settings.home
+    if requests is not None:
+        notify = Notify.model_validate(notify) if notify else None
+        with telling_failure(notify):
+            given = [EvaluationRequest.model_validate(request) for request in requests]
+            caps = Budget.model_validate(budget) if budget else None
+            return _told(*_whole_night(given, home, notify, caps, runs_at_once))
+    settings = read_config(Path(config))
+    home = home or settings.home
+    with telling_failure(settings.notify):
+        requests = night_requests(find_home(home), settings, Path(config).absolute().parent, _log.warning)
+        if not requests:
+            return []
+        requests, subsample = subsampled(find_home(home), requests, settings.budget)
+        if subsample:
+            _log.warning(subsample)
         for line in require_live_canary(request.sandbox for request in requests):
             _log.info(line)
-    requests = [EvaluationRequest.model_validate(request) for request in requests]
-    with night(find_home(home), max(r.workers for r in requests), secret_names=key_names(requests)) as tonight:
+        caps, at_once = settings.budget, settings.runs_at_once
+        return _told(*_whole_night(requests, home or settings.home, settings.notify, caps, at_once))
+
+
+def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
+    """Those given, else those of the configuration."""
+    if requests is not None:
+        return tuple(EvaluationRequest.model_validate(request) for request in requests)
+    return read_config(Path(config)).requests(Path(config).absolute().parent)
+
+
+def _told(reports: list[RunReport], over: str | None) -> list[RunReport]:
+    """The reports; of a night that stopped at a cap as a state of that name, which Prefect's UI shows with the reason."""
+    if over is None:
+        return reports
+    message = f"{over}. Finished work is kept, and the next night goes on"
+    return cast("list[RunReport]", Completed(name="Incomplete", message=plain_line(message, 1000), data=reports))
+
+
+def _whole_night(
+    requests: Sequence[EvaluationRequest], home: str | None, notify: Notify | None, budget: Budget | None, runs_at_once: int
+) -> tuple[list[RunReport], str | None]:
+    """Reports of all runs, and the cap that stopped the night, if one did."""
+    place, n_workers = find_home(home), max(request.workers for request in requests)
+    with _in_turn(place), night(place, n_workers, secret_names=key_names(requests)) as tonight:
         started = utc_now()
+        tonight.set_budget(budget)
         _stage_given_data(requests, tonight.home)
-        reports = [_evaluate(tonight, request) for request in requests]
+        require_prices(_plans(requests, tonight.home) if budget else (), budget)
+        reports = _evaluate_all(tonight, requests, runs_at_once)
+        tonight.servers.end()
         tonight.reports = reports
-        record_night(tonight.home, tonight.night_id, started, reports)
+        over = next((tonight.why_over() for report in reports if report.status == "incomplete"), None)
+        spent = tonight.spent = tonight.spending.account() if tonight.spending else ()
+        tonight.board.end()
+        record_night(tonight.home, tonight.night_id, started, reports, spent, tonight.board.times(tonight.night_id))
         run_ids = [report.run_id for report in reports if report.run_id]
         tonight.board.stage("night", "publish")
         tonight.await_preparation()
+        tonight.servers.measure()
         publish_results(run_ids, home=str(tonight.home.path))
         tonight.reports = reports = as_published(tonight.home, reports)
-        show_results(tonight.home, f"{result_markdown(tonight.home, run_ids)}\n\n{work_markdown(works(reports))}", reports)
+        tables = (
+            result_markdown(tonight.home, run_ids),
+            withheld_markdown(reports),
+            comparison_markdown(compared_rows(tonight.home, run_ids)),
+            work_markdown(works(reports)),
+        )
+        show_results(tonight.night_id, "\n\n".join(table for table in tables if table), tonight.home, reports)
+        send(notify, tuple(words(reports, regressions(tonight.home, run_ids))))
         failed = [report for report in reports if report.status == "failed"]
         if failed:
             raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
-        return reports
+        return reports, over
+
+
+def _plans(requests: Sequence[EvaluationRequest], home: Home) -> Iterator[RunPlan]:
+    """Plans of what is left to do. A request that cannot be planned fails its own run, with the same message."""
+    for request in requests:
+        with suppress(ParleyError):
+            plan = plan_run(request, home)
+            if not plan.is_finished():
+                yield plan
+
+
+def _in_turn(home: Home) -> AbstractContextManager[None]:
+    """Deployed nights of one home never overlap: Prefect starts the next one while a cancelled one still ends."""
+    from prefect.runtime import deployment
+
+    return home.turn("deployed-night") if deployment.id else nullcontext()
 
 
 def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None:
@@ -97,6 +193,18 @@ def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None
     for benchmark, data, version in sorted(given, key=str):
         with suppress(ParleyError):
             stage_benchmarks(benchmark, str(data), version, home=str(home.path))
+
+
+def _evaluate_all(tonight: Night, requests: Sequence[EvaluationRequest], at_once: int) -> list[RunReport]:
+    """One report for each request, in their order."""
+    if len(requests) == 1 or at_once == 1:
+        return [_evaluate(tonight, request) for request in requests]
+
+    def evaluate(number: int) -> RunReport:
+        with numbered(evaluate_model, number):
+            return _evaluate(tonight, requests[number])
+
+    return side_by_side(tonight, requests, at_once, evaluate)
 
 
 def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
@@ -117,8 +225,15 @@ def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
         )
 
 
-def record_night(home: Home, night_id: str, started: str, reports: Sequence[RunReport]) -> None:
-    """Keep in the lake which runs the night listed."""
+def record_night(
+    home: Home,
+    night_id: str,
+    started: str,
+    reports: Sequence[RunReport],
+    budget: Sequence[CapSpent] = (),
+    times: Sequence[StageTime] = (),
+) -> None:
+    """Keep in the lake which runs the night listed, what was spent of each cap, and where its time went."""
     row = NightRecord(
         night_id=night_id,
         started_at=started,
@@ -127,5 +242,8 @@ def record_night(home: Home, night_id: str, started: str, reports: Sequence[RunR
         n_published=published_count(reports),
         n_withheld=sum(report.status == "withheld" for report in reports),
         work=works(reports),
+        budget=tuple(budget),
     )
-    Lake(home.lake).write_part("nights", [row], "0", night_id=night_id)
+    lake = Lake(home.lake)
+    lake.write_part("nights", [row], "0", night_id=night_id)
+    lake.write_part("stage_times", times, "0", night_id=night_id)

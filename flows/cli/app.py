@@ -3,12 +3,15 @@
 import os
 import shlex
 import sys
+import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer._click.exceptions import ClickException
 
 from flows.cli import build as cli_build
+from flows.cli import checkpoints as cli_checkpoints
 from flows.cli import data as cli_data
 from flows.cli import read as cli_read
 from flows.cli import run as cli_run
@@ -23,7 +26,8 @@ from tasks.storage.home import find_home
 app = typer.Typer(
     name="parley",
     help="Evaluate code LLMs in conversation: nightly, resumable, with honest denominators.",
-    epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check.",
+    epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check,"
+    " 4 stopped at a cap of its budget.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -33,6 +37,7 @@ app = typer.Typer(
 cli_run.add_to(app)
 cli_data.add_to(app)
 cli_build.add_to(app)
+cli_checkpoints.add_to(app)
 cli_read.add_to(app)
 cli_upkeep.add_to(app)
 
@@ -81,11 +86,26 @@ def _run() -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        _say(f"parley: {disk_full('a file', find_home().path) if is_full(error) else f'{error}. Check your rights there'}")
+        _say(f"parley: {_told(error)}")
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _told(error: OSError) -> str:
+    """What went wrong, where, and what to do: about a file, or about a program or an endpoint, whose errors may have no text."""
+    if is_full(error):
+        return str(disk_full("a file", find_home().path))
+    if error.filename is not None:
+        return f"{error}. Check your rights there"
+    said = f"{type(error).__name__}: {error}".removesuffix(": ")
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"a program or an endpoint that this command needs did not answer, or broke off ({said}, in {place.name} of"
+        f" {Path(place.filename).name}). Finished work is kept: type the same command again. If the same comes again, look into"
+        f" {find_home().logs} and try `parley doctor`"
+    )
 
 
 def _say_how_to_go_on() -> None:

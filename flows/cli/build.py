@@ -1,14 +1,26 @@
-"""The command that makes data from finished runs: build."""
+"""The command that makes data, from finished runs or by model calls and programs: build."""
 
 import json
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.key_values import parse_options
+from flows.cli.run import EMBEDDER_HELP, MODEL_HELP
+from schemas.display import plain_line
+from schemas.errors import ConfigError, InfraError, ParleyError, UnknownName
 from tasks.storage.home import find_home
 
+if TYPE_CHECKING:
+    from tasks.planning.builds.build_report import BuildReport
+    from tasks.planning.request import BuildRequest
+
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+LOGS = Path("logs")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,22 +30,138 @@ def add_to(app: typer.Typer) -> None:
 
 def build(
     what: Annotated[
-        str,
-        typer.Argument(metavar="BENCHMARK-WHAT", help="A benchmark, `-` and a kind of files; a wrong name lists all."),
+        str, typer.Argument(metavar="BENCHMARK-WHAT", help="What to make, and of which benchmark; all: `parley list builds`.")
     ],
     run: Annotated[list[str] | None, typer.Option(help="A run's id, or its beginning; may be repeated.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model's name: use its latest finished run of each setting.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder to make.")] = Path("logs"),
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ROLE=]SPEC",
+            help="Files from runs: a model's name, whose latest finished run of each setting is used. Others: who is asked,"
+            f" {MODEL_HELP}; ROLE is `model` where none is named; may be repeated.",
+        ),
+    ] = None,
+    judge: Annotated[str | None, typer.Option(metavar="SPEC", help="Like --model judge=SPEC.")] = None,
+    embedder: Annotated[str | None, typer.Option(help=f"Makes vectors of texts: {EMBEDDER_HELP}")] = None,
+    data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
+    dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
+    option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the build; may be repeated.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Begin with the first N problems only; it may grow later.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight to each endpoint.")] = 64,
+    sandbox: Annotated[str | None, typer.Option(help="Sandbox for programs, see `parley doctor`.")] = None,
+    key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the key, for all but the judge.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Name of the weights behind the endpoint, for all but the judge.")] = None,
+    judge_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the judge.")] = None,
+    judge_revision: Annotated[str | None, typer.Option(help="Like --revision, for the judge.")] = None,
+    embedder_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the embedder.")] = None,
+    embedder_revision: Annotated[str | None, typer.Option(help="Like --revision, for the embedder.")] = None,
+    patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for an endpoint that stopped answering.")] = 300.0,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the calls of each role; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Make files from finished runs, in the authors' format. Other runs and other tools read them."""
+    """Make files: from finished runs, or a dataset by model calls and programs. After a stop, type it again: it goes on."""
+    from flows.cli.building import builds
+
+    if what in builds():
+        if any((judge, embedder, data, dataset_version, option, limit, dry_run)) or len(model or ()) > 1:
+            raise ConfigError(f"{what} is made from runs: name them by --run, or one --model; besides, --out and --force count")
+        _from_runs(what, run or (), model[0] if model else None, out or LOGS, force, json_output)
+        return
+    from tasks.planning.builds.build_plan import constructions
+
+    if what not in constructions():
+        raise UnknownName("build", what, sorted((*builds(), *constructions())))
+    if run:
+        raise ConfigError(f"{what} is made by model calls, not from runs: leave --run out, and name its models by --model")
+    if out is None and not dry_run:
+        raise ConfigError(f"{what} makes a folder of files: name it by --out DIR")
+    from sandbox.registry import default_name
+    from tasks.planning.request import BuildRequest, ModelRequest
+
+    def asked(role: str, spec: str) -> ModelRequest:
+        key, named = {"judge": (judge_key_env, judge_revision), "embedder": (embedder_key_env, embedder_revision)}.get(
+            role, (key_env, revision)
+        )
+        return ModelRequest(spec=spec, key_env=key, revision=named, patience_s=patience_s)
+
+    specs = _role_specs([*(model or []), *([f"judge={judge}"] if judge else [])])
+    request = BuildRequest(
+        what=what,
+        roles={role: asked(role, spec) for role, spec in specs.items()},
+        embedder=asked("embedder", embedder) if embedder else None,
+        data=data,
+        dataset_version=dataset_version,
+        options=parse_options(option or []),
+        limit=limit,
+        concurrency=concurrency,
+        sandbox=sandbox or default_name(),
+        out=str((out or Path()).absolute()),
+        replace=force,
+    )
+    (_estimate if dry_run else _make)(request, json_output)
+
+
+def _role_specs(given: Sequence[str]) -> dict[str, str]:
+    """`[ROLE=]SPEC` arguments -> role -> spec.
+
+    Raises:
+        ConfigError: two models for one role.
+    """
+    specs: dict[str, str] = {}
+    for text in given:
+        before, equals, rest = text.partition("=")
+        role, spec = (before, rest) if equals and ":" not in before else ("model", text)
+        if role in specs:
+            raise ConfigError(f"two models are named for the role {role!r}: {specs[role]} and {spec}")
+        specs[role] = spec
+    return specs
+
+
+def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, force: bool, json_output: bool) -> None:
     from flows.cli.building import build as build_files
 
-    told = build_files(find_home(), what, run or (), model, out, replace=force)
+    told = build_files(find_home(), what, runs, model, out, replace=force)
     if json_output:
         print(json.dumps({"out": str(out), "built": told}))
         return
     for line in told:
         print(line)
     print(f"in {out}")
+
+
+def _make(request: "BuildRequest", json_output: bool) -> None:
+    from flows.night.invocation import run_build
+    from flows.night.progress import board_for_terminal
+
+    board = board_for_terminal(quiet=json_output)
+    try:
+        with board.live():
+            report = run_build(find_home(), request, board)
+    except InfraError as error:
+        again = shlex.join(["parley", *sys.argv[1:]])
+        raise ParleyError(f"{error}\nparley: what was answered is kept; go on with: {again}") from error
+    _print(report, json_output)
+    if not json_output:
+        print(f"programs: {report.programs_run} run, {report.programs_reused} known")
+        print(f"{', '.join(report.files)}\nin {report.out}")
+        print(f"to be reviewed: {report.n_review_rows} rows of {report.review}")
+
+
+def _estimate(request: "BuildRequest", json_output: bool) -> None:
+    from tasks.planning.builds.build_plan import plan_build
+    from tasks.planning.builds.build_report import dry_report
+
+    _print(dry_report(plan_build(request, find_home())), json_output)
+
+
+def _print(report: "BuildReport", json_output: bool) -> None:
+    if json_output:
+        print(report.model_dump_json())
+        return
+    from flows.text.results import print_rows
+
+    columns = ("role", "model", "estimated calls", "asked now", "known")
+    rows = [(call.role, plain_line(call.model), call.estimated, call.asked, call.reused) for call in report.calls]
+    print_rows(report.what, columns, rows)

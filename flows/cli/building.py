@@ -1,11 +1,7 @@
-"""Builds a benchmark's files from finished runs: writes them aside, then puts the whole folder in place."""
+"""Builds a benchmark's files from finished runs."""
 
-import os
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from secrets import token_hex
 
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
@@ -13,8 +9,9 @@ from schemas.run import RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.results import Build, FinishedRun
-from tasks.planning.plan import find_run
+from tasks.planning.known_runs import find_run
 from tasks.storage.home import Home
+from tasks.storage.new_folder import new_folder
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
 
@@ -46,7 +43,7 @@ def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out:
         raise UsageError(f"parley build {what} is made from runs: name them by --run RUN, or their model by --model MODEL")
     lake = Lake(home.lake)
     records = _named(lake, benchmark, made, run_ids) if run_ids else _latest(lake, benchmark, made, model or "")
-    with _new_folder(out.resolve(), made, replace=replace) as folder:
+    with new_folder(out.resolve(), lambda path: made.owns(path.name), replace=replace) as folder:
         return tuple(made.write([_finished_run(lake, record) for record in records], folder))
 
 
@@ -94,44 +91,3 @@ def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
         return list(read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members]).values())
 
     return FinishedRun(record.run_id, RunSpec.model_validate_json(record.spec_json), record.finished_at, episodes)
-
-
-@contextmanager
-def _new_folder(out: Path, made: Build, *, replace: bool) -> Iterator[Path]:
-    """An empty folder beside `out` that takes its place at the block's end; an error leaves `out` as it was."""
-    _require_room(out, made, replace=replace)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.with_name(f".{out.name}.{token_hex(4)}")
-    aside.mkdir()
-    try:
-        yield aside
-        _require_room(out, made, replace=replace)
-        _put_in_place(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _require_room(out: Path, made: Build, *, replace: bool) -> None:
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise UsageError(f"{out} is a file, not a folder. Give another --out")
-    names = sorted(path.name for path in out.iterdir())
-    if names and not replace:
-        raise UsageError(
-            f"{out} holds {len(names)} files already ({names[0]}, …). Give another --out, or replace them by --force"
-        )
-    foreign = [name for name in names if not made.owns(name) or not (out / name).is_file()]
-    if foreign:
-        raise UsageError(f"{out} holds {foreign[0]!r}, which this build did not make: not even --force removes it")
-
-
-def _put_in_place(aside: Path, out: Path) -> None:
-    """Rename an old folder away, then the new one into place. A kill in between leaves both beside `out`."""
-    if not out.exists():
-        os.rename(aside, out)
-        return
-    before = aside.with_name(f"{aside.name}.before")
-    os.rename(out, before)
-    os.rename(aside, out)
-    shutil.rmtree(before)

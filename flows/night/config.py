@@ -2,22 +2,33 @@
 
 from importlib.resources import as_file
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from flows.night.notify import Notify
 from sandbox.registry import default_name
 from schemas.base import Frozen
+from schemas.budget import Budget
 from schemas.display import plain_line
 from schemas.errors import ConfigError
 from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
-from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
+from tasks.checkpoints.source import CheckpointSource
+from tasks.metrics import registry as metrics
+from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest, explain
+
+
+class BenchmarkEntry(BenchmarkRequest):
+    """A benchmark of a night, for all of its models or some."""
+
+    models: tuple[str, ...] = ()
+    """Specs of the night's models that are run on it; all where none is named."""
 
 
 class NightlyConfig(Frozen):
-    """Every model is run on every benchmark."""
+    """Every model is run on every benchmark that does not name others."""
 
     home: str | None = None
     """Folder of all data; `$PARLEY_HOME` wins."""
@@ -26,37 +37,93 @@ class NightlyConfig(Frozen):
     concurrency: int = Field(default=64, ge=1)
     """Model requests in flight to one endpoint."""
     workers: int = Field(default=2, ge=1)
-    """Dask worker processes."""
+    """Dask worker processes; fewer where a night has fewer episodes."""
+    runs_at_once: int = Field(default=16, ge=1)
+    """Most runs that go side by side; 1 has them go one after another."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
     """A run with a larger share of episodes with infra faults or unscored turns is withheld."""
     fsync: bool = False
     """Flush each write to the disk: safe against loss of power, slower."""
     simulator: ModelRequest | None = None
     judge: ModelRequest | None = None
-    models: tuple[ModelRequest, ...] = Field(min_length=1)
-    benchmarks: tuple[BenchmarkRequest, ...] = Field(min_length=1)
+    """Judges by every rubric that `judges` does not name."""
+    judges: dict[str, ModelRequest] = Field(default_factory=dict)
+    """Rubric -> who judges by it."""
+    embedder: ModelRequest | None = None
+    """Makes the vectors of texts, for the settings that read some."""
+    comparison: ComparisonRequest | None = None
+    """A baseline, and the losses that are regressions; without it as stated before, if ever."""
+    budget: Budget | None = None
+    """Where a night stops; without it nowhere."""
+    notify: Notify | None = None
+    """Of what to send word, and where to; without it nobody is told."""
+    models: tuple[ModelRequest, ...] = ()
+    """Models of every night. At least one, or a source."""
+    sources: tuple[CheckpointSource, ...] = ()
+    """Where checkpoints appear; see `flows.night.checkpoints` for what a night takes of them."""
+    benchmarks: tuple[BenchmarkEntry, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_its_models(self) -> Self:
+        known = sorted({model.spec for model in self.models})
+        for entry in self.benchmarks:
+            if unknown := sorted(set(entry.models) - set(known)):
+                raise ValueError(f"{entry.name} names {', '.join(unknown)}; `models` holds only {', '.join(known)}")
+        return self
+
+    @field_validator("comparison")
+    @classmethod
+    def _of_known_metrics(cls, given: ComparisonRequest | None) -> ComparisonRequest | None:
+        for name in given.thresholds if given else ():
+            metrics.load(name)
+        return given
+
+    @property
+    def _judges(self) -> dict[str, ModelRequest]:
+        return ({"": self.judge} if self.judge else {}) | self.judges
+
+    @model_validator(mode="after")
+    def _has_models(self) -> Self:
+        if not self.models and not self.sources:
+            raise ConfigError("neither `models` nor `sources` names a model to evaluate; give at least one")
+        return self
 
     def requests(self, folder: Path) -> tuple[EvaluationRequest, ...]:
-        """One request for each benchmark and model.
+        """One request for each benchmark and model. The checkpoints of the sources are not among them.
 
         Args:
             folder: relative paths in the configuration begin here.
         """
         return tuple(
-            EvaluationRequest(
-                model=_located(model, folder),
-                benchmark=benchmark.model_copy(update={"data": _located_data(benchmark.data, folder)}),
-                simulator=_located(self.simulator, folder) if self.simulator else None,
-                judge=_located(self.judge, folder) if self.judge else None,
-                sandbox=self.sandbox,
-                concurrency=self.concurrency,
-                workers=self.workers,
-                max_fault_share=self.max_fault_share,
-                fsync=self.fsync,
-            )
-            for benchmark in self.benchmarks
+            self._request(model, entry, folder)
+            for entry in self.benchmarks
             for model in self.models
+            if not entry.models or model.spec in entry.models
         )
+
+    def requests_for(self, model: ModelRequest, folder: Path) -> tuple[EvaluationRequest, ...]:
+        """One request for each benchmark that names no models, of one model that need not be among the configuration's."""
+        return tuple(self._request(model, entry, folder) for entry in self.benchmarks if not entry.models)
+
+    def _request(self, model: ModelRequest, entry: BenchmarkEntry, folder: Path) -> EvaluationRequest:
+        return EvaluationRequest(
+            model=_located(model, folder),
+            benchmark=_benchmark(entry, folder),
+            simulator=_located(self.simulator, folder) if self.simulator else None,
+            judges={name: _located(judge, folder) for name, judge in self._judges.items()},
+            embedder=self.embedder,
+            sandbox=self.sandbox,
+            concurrency=self.concurrency,
+            workers=self.workers,
+            max_fault_share=self.max_fault_share,
+            fsync=self.fsync,
+            comparison=self.comparison,
+        )
+
+
+def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
+    fields = entry.model_dump(exclude={"models"})
+    return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder)})
 
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
@@ -87,7 +154,7 @@ def read_config(path: Path) -> NightlyConfig:
             f"configuration {path} is not YAML: {plain_line(str(error), 300)}. Texts with brackets, commas or colons need quotes"
         ) from error
     if not isinstance(data, dict):
-        raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` and `benchmarks`")
+        raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`")
     try:
         return NightlyConfig.model_validate(data)
     except ValidationError as error:

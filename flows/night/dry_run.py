@@ -1,17 +1,21 @@
 """Estimates the work and cost of a run before anything is started."""
 
-import json
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from schemas.dialog import HistoryPolicy, Role
-from schemas.display import plain_line
-from schemas.run import Provider
-from tasks.language.endpoint_key import key_variable
-from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.storage.home import Home
+from schemas.episode import Step, StepKind
+from schemas.run import ModelIdentity, Provider, Sampling
+from tasks.dialogue.agents import registry as agents
+from tasks.judging.rubric import Rubric
+from tasks.language.chat_model import Message
+from tasks.language.endpoints.endpoint_key import key_variable
+from tasks.language.servers.vllm_command import serve_commands
+from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.planning.plan import RunPlan
+from tasks.planning.request import ModelRequest
 from tasks.storage.journal import Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode
 
@@ -47,11 +51,19 @@ class Estimate:
     simulator_calls: int
     simulator_input_tokens: int
     simulator_output_tokens: int
+    judge_calls: int
+    """Judgements on kept dialogues that are not known; one a round, or one a dialogue, on those that are owed; cases of drift."""
+    judge_input_tokens: int
+    """As if a judge were shown its rubric and the dialogue, up to the turn that it judges, without a shared context."""
+    judge_output_tokens: int
     at_most: bool
-    """Dialogues may end before their last round: calls, tokens and cost are upper bounds then."""
+    """Dialogues, or an agent's turns, may end early, rubrics may leave rounds out, and dialogues may say the same to a judge:
+    calls, tokens and cost are upper bounds then."""
     usd: float | None
+    serves: tuple[str, ...]
+    """The commands that it would start to serve its models by vLLM, one a replica; PORT stands for a free one."""
     keys_not_set: tuple[tuple[str, str], ...]
-    """(variable, model) of each key that the owed episodes need and the environment lacks."""
+    """(variable, model) of each key that the owed episodes and judgements need and the environment lacks."""
 
 
 def estimate(plan: RunPlan) -> Estimate:
@@ -66,31 +78,106 @@ def estimate(plan: RunPlan) -> Estimate:
     costs = [_usd(plan.request.model, subject)]
     if plan.request.simulator is not None and plan.spec.simulator is not None:
         costs.append(_usd(plan.request.simulator, simulator))
+    judged = _judge_calls(plan, owed)
+    costs += [_usd(plan.judges[rubric].request, calls) for rubric, calls in judged.items()]
+    judge = sum(judged.values(), Calls())
     known = [cost for cost in costs if cost is not None]
     return Estimate(
         run_id=plan.run_id,
         benchmark=plan.spec.full_setting,
-        model=plan.spec.subject.label,
+        model=plan.spec.label,
         episodes=len(plan.wanted),
         owed=len(owed),
         **asdict(subject),
         simulator_calls=simulator.calls,
         simulator_input_tokens=simulator.input_tokens,
         simulator_output_tokens=simulator.output_tokens,
-        at_most=not plan.has_exact_rounds,
+        judge_calls=judge.calls,
+        judge_input_tokens=judge.input_tokens,
+        judge_output_tokens=judge.output_tokens,
+        at_most=not plan.has_exact_rounds or plan.spec.agent is not None or judge.calls > 0,
         usd=sum(known) if len(known) == len(costs) else None,
-        keys_not_set=_keys_not_set(plan) if owed else (),
+        serves=_serves(plan, of_players=bool(owed), of_judges=judged.keys()),
+        keys_not_set=_keys_not_set(plan, of_players=bool(owed), of_judges=judged.keys()),
     )
 
 
-def _keys_not_set(plan: RunPlan) -> tuple[tuple[str, str], ...]:
-    models = ((plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator))
+def whole_calls(plan: RunPlan, episode: WantedEpisode) -> Iterator[tuple[ModelIdentity, ModelRequest, Calls]]:
+    """Requests of an episode to each model, as if nothing of it were kept."""
+    yield plan.spec.subject, plan.request.model, _subject_calls(plan, episode, None)
+    if plan.spec.simulator is not None and plan.request.simulator is not None:
+        yield plan.spec.simulator, plan.request.simulator, _simulator_calls(plan, episode, None)
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        judge = plan.judges[rubric.name]
+        yield judge.judge.judge, judge.request, _judgements_to_come(plan, rubric, episode)
+
+
+def drift_calls(plan: RunPlan) -> Iterator[tuple[ModelIdentity, ModelRequest, Calls]]:
+    """What tells the drift of the run's judges, once a night."""
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        judge = plan.judges[rubric.name]
+        for messages in rubric.drift:
+            each = _most_tokens(judge.request.sampling)
+            yield judge.judge.judge, judge.request, Calls(1, _tokens_of(rubric.asked(messages)), each)
+
+
+def _judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> Mapping[str, Calls]:
+    """Rubric -> requests to its judge; without rubrics that need none. A judge that is asked is asked what tells drift, too."""
+    if not plan.judges or plan.is_finished():
+        return {}
+    from tasks.driver.judgements_owed import owed_judgements
+
+    rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
+    each = {name: _most_tokens(judge.request.sampling) for name, judge in plan.judges.items()}
+    coming = {name: sum((_judgements_to_come(plan, rubric, one) for one in owed), Calls()) for name, rubric in rubrics.items()}
+    for job in owed_judgements(plan):
+        coming[job.rubric] += Calls(1, _tokens_of(job.messages), each[job.rubric])
+    if not any(calls.calls for calls in coming.values()):
+        return {}
+    for name, rubric in rubrics.items():
+        for messages in rubric.drift:
+            coming[name] += Calls(1, _tokens_of(rubric.asked(messages)), each[name])
+    return {name: calls for name, calls in coming.items() if calls.calls}
+
+
+def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Calls:
+    """Of a dialogue that is still to be played."""
+    each, said = _most_tokens(plan.judges[rubric.name].request.sampling), _tokens(rubric.prompt + rubric.form)
+    turns, shown = plan.due(episode.dialog).answered, 0
+    asked = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
+    scripted, seen = episode.dialog.scripted_answers, list[int]()
+    for turn in sorted({*turns, *scripted}):
+        shown += asked.get(turn, TOKENS_PER_ANSWER)
+        shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
+        if turn in turns:
+            seen.append(said + shown)
+    judged = seen if rubric.scope == "turn" else [said + shown]
+    return Calls(len(judged), sum(judged), len(judged) * each)
+
+
+def _keys_not_set(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    asked = [(plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)] if of_players else []
+    asked += [(plan.judges[rubric].judge.judge, plan.judges[rubric].endpoint) for rubric in of_judges]
     needed = {
         (key_variable(endpoint), identity.label): None
-        for identity, endpoint in models
+        for identity, endpoint in asked
         if identity is not None and endpoint is not None and identity.provider is Provider.OPENAI
     }
+    embedder = plan.spec.embedder if of_players else None
+    if embedder is not None and plan.embedder is not None and embedder.provider == "openai":
+        needed[key_variable(plan.embedder), embedder.label] = None
     return tuple((name, model) for name, model in needed if name is not None and not os.environ.get(name, "").strip())
+
+
+def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[str, ...]:
+    asked = [plan.spec.subject, plan.spec.simulator] if of_players else []
+    needed = (*asked, *(plan.judges[rubric].judge.judge for rubric in of_judges))
+    shown: Counter[str] = Counter()
+    for who, where, request in plan.models:
+        if who in needed and who.provider is Provider.VLLM:
+            commands = serve_commands(who, where.path or who.name, request.serve or VllmSettings(), revision=request.revision)
+            shown |= Counter(command.shown() for command in commands)
+    return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
 
 
 def _usd(asked: ModelRequest, calls: Calls) -> float | None:
@@ -103,27 +190,42 @@ def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     return plan.due(episode.dialog).rounds
 
 
+def _is_answer(step: Step) -> bool:
+    return step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE
+
+
 def _said(begun: Unfinished | None, role: Role) -> int:
-    return sum(step.role is role for step in begun.steps) if begun else 0
+    return sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps) if begun else 0
 
 
 def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
     """One call for each round without an answer. The setting says how much of the past it is shown."""
     keeps_all = plan.benchmark.setting(plan.spec.setting).history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    scripted = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
-    answered, history, due, each = _said(begun, Role.ASSISTANT), 0, Calls(), _answer_tokens(plan)
-    for turn in range(1, _rounds(plan, episode) + 1):
-        new = scripted.get(turn, _reply_tokens(plan, episode, holds_all=not keeps_all))
-        if turn > answered:
-            due += Calls(1, history + new, each)
+    asked = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
+    scripted, generated = episode.dialog.scripted_answers, plan.due(episode.dialog).answered
+    answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
+    history, due, each = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, Calls(), _answer_tokens(plan)
+    n = _calls_per_turn(plan)
+    for turn in sorted({*generated, *scripted}):
+        new = asked.get(turn, _reply_tokens(plan, episode, holds_all=not keeps_all))
+        if turn in generated and turn not in answered:
+            due += Calls(n, n * (history + new), n * each)
         if keeps_all:
-            history += new + each
+            history += new + (_tokens(scripted[turn]) if turn in scripted else each)
     return due
+
+
+def _calls_per_turn(plan: RunPlan) -> int:
+    return 1 if plan.spec.agent is None else agents.load(plan.spec.agent.name).calls_per_turn
 
 
 def _answer_tokens(plan: RunPlan) -> int:
     """Tokens of an answer of subject or simulator: `max_tokens` bounds both."""
-    return min(TOKENS_PER_ANSWER, plan.spec.sampling.max_tokens or TOKENS_PER_ANSWER)
+    return _most_tokens(plan.spec.sampling)
+
+
+def _most_tokens(sampling: Sampling) -> int:
+    return min(TOKENS_PER_ANSWER, sampling.max_tokens or TOKENS_PER_ANSWER)
 
 
 def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> int:
@@ -152,53 +254,5 @@ def _tokens(text: str) -> int:
     return len(text) // CHARACTERS_PER_TOKEN
 
 
-def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], *, json_output: bool) -> None:
-    """Print an estimate for each request."""
-    estimates = [estimate(plan_run(request, home)) for request in requests]
-    if json_output:
-        for one in estimates:
-            print(json.dumps(asdict(one)))
-        return
-    from flows.text.results import print_rows
-
-    columns = ("benchmark", "model", "episodes", "owed", "calls", "simulator calls", "input tokens", "output tokens", "USD")
-    rows = [
-        (
-            e.benchmark,
-            e.model,
-            e.episodes,
-            e.owed,
-            e.calls,
-            e.simulator_calls,
-            e.input_tokens + e.simulator_input_tokens,
-            e.output_tokens + e.simulator_output_tokens,
-            "no price" if e.usd is None else f"{e.usd:.2f}",
-        )
-        for e in estimates
-    ]
-    print_rows("Dry run: nothing was started", columns, rows)
-    if len(estimates) > 1:
-        print(f"In all: {_in_all(estimates)}.")
-    print(
-        f"{_exactness(estimates)} Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
-        " tokens an answer (or max_tokens, if less)."
-    )
-    models_of: dict[str, dict[str, None]] = {}
-    for variable, model in (pair for one in estimates for pair in one.keys_not_set):
-        models_of.setdefault(variable, {})[plain_line(model)] = None
-    if models_of:
-        print("not set: " + "; ".join(f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()))
-
-
-def _in_all(estimates: Sequence[Estimate]) -> str:
-    calls, spoken = sum(e.calls for e in estimates), sum(e.simulator_calls for e in estimates)
-    priced = [e.usd for e in estimates if e.usd is not None]
-    n_unpriced = len(estimates) - len(priced)
-    unpriced = f", {n_unpriced} of {len(estimates)} runs without a price" if n_unpriced else ""
-    return f"{calls} calls and {spoken} of simulators, {sum(priced):.2f} USD{unpriced}"
-
-
-def _exactness(estimates: Sequence[Estimate]) -> str:
-    if not any(e.at_most for e in estimates):
-        return "Calls are exact unless one fails."
-    return "Calls are exact unless one fails; where dialogues may end early, as if all went to their last round."
+def _tokens_of(messages: Iterable[Message]) -> int:
+    return sum(_tokens(message.content) for message in messages)

@@ -1,4 +1,4 @@
-"""One invocation from the command line: plans the requests, starts only the services they need, runs the nightly flow."""
+"""One invocation from the command line: plans what is asked for, starts only the services it needs, runs the flow."""
 
 import logging
 import os
@@ -6,35 +6,57 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flows.night.canary import require_live_canary
-from flows.night.preflight import preflight
 from flows.night.progress import Board
 from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
 from sandbox.host.abandoned import end_abandoned
-from schemas.errors import DiskFull, UsageError
+from schemas.budget import Budget, CapSpent
+from schemas.errors import DiskFull, RunsFailed, UsageError
+from tasks.language.servers.vllm_replica import end_orphans
+from tasks.planning.builds.build_plan import plan_build
+from tasks.planning.builds.built_folder import require_place
+from tasks.planning.comparison_rule import keep_comparison_rule
 from tasks.planning.dataset import reading_once
 from tasks.planning.finished import as_published, finished_report
 from tasks.planning.models import keep_models
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport
-from tasks.planning.request import EvaluationRequest, key_names
+from tasks.planning.request import BuildRequest, EvaluationRequest, key_names
 from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, require_room
 from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from flows.night.notify import Notify
+    from tasks.planning.builds.build_report import BuildReport
 
 
 @dataclass(frozen=True)
 class NightOutcome:
     night_id: str
     reports: tuple[RunReport, ...]
+    spent: tuple[CapSpent, ...] = ()
+    """What was spent of each cap."""
 
 
-def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *, with_canary: bool = False) -> NightOutcome:
+def run_night(
+    home: Home,
+    requests: Sequence[EvaluationRequest],
+    board: Board,
+    *,
+    with_canary: bool = False,
+    notify: "Notify | None" = None,
+    budget: Budget | None = None,
+    runs_at_once: int | None = None,
+) -> NightOutcome:
     """Run the requests; where all of them are finished, start nothing and tell how they ended.
 
     Args:
         with_canary: try the sandboxes with known cheats and golds first.
+        notify: of what to send word, and where to. Of a night with nothing to do no word is sent again.
+        budget: where to stop.
+        runs_at_once: most runs that go side by side, 1 and up; None leaves it to the flow.
 
     Raises:
         NightVoid: a cheat passed, or a gold did not; nothing was started.
@@ -42,30 +64,87 @@ def run_night(home: Home, requests: Sequence[EvaluationRequest], board: Board, *
         DiskFull: there was no room on the disk, at the start or later.
         InfraError: the only request's sandbox or endpoint is not usable, or the Prefect server does not start.
     """
+    _remove_what_was_left(home)
+    with reading_once():
+        return _run_what_is_left(home, requests, board, with_canary, notify, budget, runs_at_once)
+
+
+def run_build(home: Home, request: BuildRequest, board: Board) -> "BuildReport":
+    """Make a dataset. Says at once what is bound to fail: no room, another driver, a dead endpoint of a build not begun yet.
+
+    Raises:
+        UsageError: it cannot be planned, another process is at work on it, or its folder holds something else.
+        DiskFull: there was no room on the disk, at the start or later.
+        InfraError: an endpoint, the sandbox or the Prefect server is not usable. What was answered is kept.
+    """
+    from flows.night.preflight import preflight_build
+    from flows.orchestration.server import starting_prefect_server
+
+    _remove_what_was_left(home)
+    with reading_once(), _naming_full_disk(home), _unlogged_logging():
+        plan = plan_build(request, home)
+        require_room(home.path)
+        require_place(plan)
+        with home.build_lock(plan.build_id):
+            if not plan.is_begun:
+                preflight_build(plan)
+        board.stage(request.what, "start Prefect server")
+        _quiet_prefect()
+        with starting_prefect_server(home.path, secret_names=key_names([request])) as pending:
+            from flows.build_dataset import build_dataset
+            from flows.night.runtime import night
+
+            with night(home, 1, board, key_names([request])):
+                print(f"Prefect UI while this runs: {pending.wait_ready().ui_url}", file=sys.stderr)
+                return build_dataset(request, home=str(home.path))
+
+
+def _quiet_prefect() -> None:
+    """Keep its log off the terminal; before it is imported."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+def _remove_what_was_left(home: Home) -> None:
     remove_abandoned(home.path / "dask")
+    remove_abandoned(home.path / "spending")
     end_abandoned()
     memory_cgroup.remove_abandoned()
-    with reading_once():
-        return _run_what_is_left(home, requests, board, with_canary)
+    end_orphans(home.logs)
 
 
-def _run_what_is_left(home: Home, requests: Sequence[EvaluationRequest], board: Board, with_canary: bool) -> NightOutcome:
+def _run_what_is_left(
+    home: Home,
+    requests: Sequence[EvaluationRequest],
+    board: Board,
+    with_canary: bool,
+    notify: "Notify | None",
+    budget: Budget | None,
+    runs_at_once: int | None,
+) -> NightOutcome:
     plans = [plan_run(request, home) for request in requests]
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
+    if budget is not None:
+        from flows.night.spending import require_prices
+
+        require_prices([plan for plan in plans if not plan.is_finished()], budget)
     require_room(home.path)
     if with_canary:
+        from flows.night.canary import require_live_canary
+
         board.stage("night", "canary")
         for line in require_live_canary(request.sandbox for request in requests):
             print(line, file=sys.stderr)
     passed: list[str] = []
     if len(plans) == 1:
+        from flows.night.preflight import preflight
+
         preflight(plans[0])
         passed.append(plans[0].run_id)
         with home.run_lock(plans[0].run_id):
             pass  # held by another process: said now, not after server and cluster were started
     with _naming_full_disk(home), _unlogged_logging():
-        return _run_flow(home, requests, board, passed)
+        return _run_flow(home, plans, board, passed, notify, budget, runs_at_once)
 
 
 @contextmanager
@@ -75,7 +154,7 @@ def _naming_full_disk(home: Home) -> Iterator[None]:
         yield
     except (DiskFull, UsageError):
         raise
-    except Exception as error:
+    except Exception as error:  # any: Prefect, Dask and SQLite each fail in their own way; all but a full disk goes on as it is
         named = named_before(error)
         if named is not None:
             raise DiskFull(str(named)) from error
@@ -97,30 +176,52 @@ def _unlogged_logging() -> Iterator[None]:
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     from tasks.planning.publishing import publish_to_warehouse, unpublished
 
-    new_prices = [keep_models(plan) for plan in plans]
+    restated = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]
-    if any(new_prices) or unpublished(home, records):
+    if any(restated) or unpublished(home, records):
         publish_to_warehouse(home, [record.run_id for record in records])
     night_id = max(record.night_id for record in records)
     return NightOutcome(night_id, tuple(as_published(home, [finished_report(plan) for plan in plans])))
 
 
-def _run_flow(home: Home, requests: Sequence[EvaluationRequest], board: Board, passed: Sequence[str]) -> NightOutcome:
+def needed_workers(plans: Sequence[RunPlan]) -> int:
+    """Worker processes: as many as asked for, but no more than the largest run has episodes. Each costs seconds of start-up."""
+    return max(1, min(max(plan.request.workers for plan in plans), max(len(plan.members) for plan in plans)))
+
+
+def _run_flow(
+    home: Home,
+    plans: Sequence[RunPlan],
+    board: Board,
+    passed: Sequence[str],
+    notify: "Notify | None",
+    budget: Budget | None,
+    runs_at_once: int | None,
+) -> NightOutcome:
+    requests = [plan.request for plan in plans]
     from flows.orchestration.server import starting_prefect_server
 
     board.stage("night", "start Prefect server and workers")
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    _quiet_prefect()
     with starting_prefect_server(home.path, secret_names=key_names(requests)) as pending:
         from flows.night.runtime import night
+        from flows.night.side_by_side import RUNS_AT_ONCE, n_lanes
 
-        with night(home, max(r.workers for r in requests), board, key_names(requests)) as tonight:
+        with night(home, needed_workers(plans), board, key_names(requests)) as tonight:
+            tonight.plans, tonight.n_lanes = tuple(plans), n_lanes(plans)
             tonight.start_checks()
             tonight.skip_preflight(passed)
-            from flows.nightly import RunsFailed, nightly  # seconds, in which the server and the checks are starting
+            from flows.nightly import nightly  # seconds, in which the server and the checks are starting
 
             tonight.client()
             server = pending.wait_ready()
             print(f"Prefect UI while this runs: {server.ui_url}", file=sys.stderr)
             with suppress(RunsFailed):  # told by their reports
-                nightly(requests=list(requests), home=str(home.path))
-            return NightOutcome(tonight.night_id, tuple(tonight.reports))
+                nightly(
+                    requests=requests,
+                    home=str(home.path),
+                    notify=notify,
+                    budget=budget,
+                    runs_at_once=runs_at_once or RUNS_AT_ONCE,
+                )
+            return NightOutcome(tonight.night_id, tuple(tonight.reports), tonight.spent)

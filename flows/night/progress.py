@@ -7,71 +7,55 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from schemas.work import StageTime
 from tasks.driver.signals import heed_signals
+from tasks.storage.clock import utc_now
 
 _MINUTES_FROM_S = 100
 """Less time left is said in seconds."""
 
 
-class Board:
-    """Where progress goes. This one keeps counts and shows nothing: the base of the live board and of plain lines."""
+class Line:
+    """The stage that one run is in, and what was done of it."""
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.title = ""
-        self.stage_name = ""
-        self._begin(total=0)
-
-    def _begin(self, total: int) -> None:
-        self.total, self.total_turns = total, 0
+    def __init__(self, title: str = "", stage: str = "", total: int = 0, unit: str = "episodes", run_id: str = "") -> None:
+        self.title, self.stage, self.total, self.unit, self.run_id = title, stage, total, unit, run_id
+        self.began_at = utc_now()
+        self.total_turns = 0
         self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
-        self.stage_started = self.reported_at = time.monotonic()
+        self.started = self.reported_at = time.monotonic()
+        self.shown_text, self.shown_at = "", 0.0
+        """What a log was told last."""
+        self.noted = ""
+        """What the stage waits for."""
+        self.handle: Any = None
+        """What a terminal shows it by."""
 
-    def stage(self, title: str, stage: str, total: int = 0) -> None:
-        """A stage of a run begins; `total` episodes are to be done in it (0: not counted). Ends here if a signal asked for it."""
-        heed_signals()
-        with self.lock:
-            self.title, self.stage_name = title, stage
-            self._begin(total)
-        self.refresh()
-
-    def expect(self, turns: int) -> None:
-        """About as many turns are to be taken in the stage under way: episodes that go on side by side end late, and together."""
-        self.total_turns = turns
-
-    def report(self, progress: Mapping[str, Any]) -> None:
-        """A worker process did something of the stage under way."""
-        if progress["stage"] != self.stage_name:
-            return
-        with self.lock:
-            self.episodes += progress["episodes"]
-            self.faults += progress["faults"]
-            self.turns += progress["turns"]
-            self.output_tokens += progress["output_tokens"]
-            self.programs += progress["programs"]
-            self.reported_at = time.monotonic()
-        self.refresh()
-
-    def done(self, episodes: int) -> None:
-        """The stage is over: what workers did not report in time is known now."""
-        with self.lock:
-            self.episodes = episodes
-        self.refresh()
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """Count what a worker process did."""
+        self.episodes += progress["episodes"]
+        self.faults += progress["faults"]
+        self.turns += progress["turns"]
+        self.output_tokens += progress["output_tokens"]
+        self.programs += progress["programs"]
+        self.reported_at = time.monotonic()
 
     def describe(self) -> str:
-        """The stage under way in one line."""
-        parts = [f"{self.title}  {self.stage_name}"]
+        """The stage in one line."""
+        parts = [f"{self.title}  {self.stage}"]
         if self.total:
-            parts.append(f"{self.episodes}/{self.total} episodes")
+            parts.append(f"{self.episodes}/{self.total} {self.unit}")
         if self.faults:
             parts.append(f"{self.faults} ended by faults (tried again)")
         if self.turns:
             parts.append(f"{self.turns} turns")
         if self.output_tokens:
-            rate = self.output_tokens / max(self.reported_at - self.stage_started, 0.001)
+            rate = self.output_tokens / max(self.reported_at - self.started, 0.001)
             parts.append(f"{self.output_tokens} tokens, {rate:.{0 if rate >= 10 else 1}f} a second")
         if self.programs:
             parts.append(f"{self.programs} programs")
+        if self.noted:
+            parts.append(self.noted)
         return " · ".join(parts)
 
     def time_left(self) -> str:
@@ -80,13 +64,123 @@ class Board:
         share = max(shares, default=0.0)
         if not 0 < share < 1:
             return ""
-        left_s = (self.reported_at - self.stage_started) / share - (time.monotonic() - self.stage_started)
+        left_s = (self.reported_at - self.started) / share - (time.monotonic() - self.started)
         if left_s < 1:
             return ""
         return f", about {left_s:.0f} s left" if left_s < _MINUTES_FROM_S else f", about {left_s / 60:.0f} min left"
 
-    def refresh(self) -> None:
-        """Show the new state."""
+
+class Board:
+    """Where progress goes. This one keeps counts and shows nothing: the base of the live board and of plain lines.
+
+    Each thread has a line: runs that go side by side have one each, and what goes one after another follows in one.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._lines: dict[int, Line] = {}
+        self._latest = Line()
+        self._runs: dict[int, str] = {}
+        """Thread -> run that goes in it."""
+        self._spent: list[tuple[Line, float]] = []
+        """Stages that are over, with their seconds."""
+
+    @property
+    def stage_name(self) -> str:
+        """The stage that began last, in whichever run."""
+        return self._latest.stage
+
+    def stage(self, title: str, stage: str, total: int = 0, unit: str = "episodes") -> None:
+        """A stage of a run begins; so many units are to be done in it (0: not counted). Ends here if a signal asked for it."""
+        heed_signals()
+        with self.lock:
+            self._leave()
+            self._latest = self._lines[threading.get_ident()] = Line(
+                title, stage, total, unit, self._runs.get(threading.get_ident(), "")
+            )
+            self.refresh(self._latest)
+
+    @contextmanager
+    def following(self, run_id: str) -> Iterator[None]:
+        """In the block this thread's stages are of this run, and what workers report of it belongs to them."""
+        with self.lock:
+            self._runs[threading.get_ident()] = run_id
+        try:
+            yield
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """This thread's run, or what else it was at, is over."""
+        with self.lock:
+            self._leave()
+            self._runs.pop(threading.get_ident(), None)
+
+    def _leave(self) -> None:
+        line = self._lines.pop(threading.get_ident(), None)
+        if line is not None:
+            self.left(line)
+            self._spent.append((line, time.monotonic() - line.started))
+
+    def times(self, night_id: str) -> list[StageTime]:
+        """How long each stage took that is over, in the order in which they ended."""
+        with self.lock:
+            return [
+                StageTime(
+                    night_id=night_id,
+                    run_id=line.run_id,
+                    title=line.title,
+                    stage=line.stage,
+                    started_at=line.began_at,
+                    seconds=round(seconds, 3),
+                )
+                for line, seconds in self._spent
+            ]
+
+    def left(self, line: Line) -> None:
+        """A stage is over."""
+
+    def _own(self) -> Line:
+        return self._lines.get(threading.get_ident(), self._latest)
+
+    def expect(self, turns: int) -> None:
+        """About as many turns are to be taken in the stage under way: episodes that go on side by side end late, and together."""
+        self._own().total_turns = turns
+
+    def report(self, progress: Mapping[str, Any]) -> None:
+        """A worker process did something of the stage under way of some run."""
+        run_id = progress.get("run_id", "").rpartition(" ")[2]
+        with self.lock:
+            line = next((one for one in self._lines.values() if run_id and one.run_id == run_id), self._latest)
+            if progress["stage"] == line.stage:
+                line.add(progress)
+                self.refresh(line)
+
+    def note(self, text: str) -> None:
+        """What this thread's stage waits for, or an empty text when it goes on. Ends here if a signal asked for it."""
+        heed_signals()
+        with self.lock:
+            line = self._own()
+            line.noted = text
+            self.refresh(line)
+
+    def done(self, episodes: int) -> None:
+        """The stage is over: what workers did not report in time is known now."""
+        with self.lock:
+            line = self._own()
+            line.episodes = episodes
+            self.refresh(line)
+
+    def describe(self) -> str:
+        """The stage of this thread in one line."""
+        return self._own().describe()
+
+    def time_left(self) -> str:
+        """See `Line.time_left`."""
+        return self._own().time_left()
+
+    def refresh(self, line: Line) -> None:
+        """Show the new state of a line."""
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -100,17 +194,14 @@ class LineBoard(Board):
     def __init__(self, *, every_s: float = 10.0) -> None:
         super().__init__()
         self._every_s = every_s
-        self._shown = ("", "")
-        self._shown_text = ""
-        self._shown_at = 0.0
         self.started = time.monotonic()
 
-    def refresh(self) -> None:
+    def refresh(self, line: Line) -> None:
         with self.lock:
-            key, now, text = (self.title, self.stage_name), time.monotonic(), self.describe()
-            if key != self._shown or (now - self._shown_at > self._every_s and text != self._shown_text):
-                self._shown, self._shown_at, self._shown_text = key, now, text
-                print(f"{text} · {now - self.started:.0f} s{self.time_left()}", file=sys.stderr, flush=True)
+            now, text = time.monotonic(), line.describe()
+            if not line.shown_at or (now - line.shown_at > self._every_s and text != line.shown_text):
+                line.shown_text, line.shown_at = text, now
+                print(f"{text} · {now - self.started:.0f} s{line.time_left()}", file=sys.stderr, flush=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -119,8 +210,9 @@ class LineBoard(Board):
 
         def look() -> None:
             while not over.wait(self._every_s / 10):
-                if self.stage_name:
-                    self.refresh()
+                with self.lock:
+                    for line in self._lines.values():
+                        self.refresh(line)
 
         looker = threading.Thread(target=look, name="parley-lines", daemon=True)
         looker.start()
@@ -132,24 +224,23 @@ class LineBoard(Board):
 
 
 class LiveBoard(Board):
-    """A line at the bottom of the terminal that moves; finished stages stay above it."""
+    """Lines at the bottom of the terminal that move, one for each run under way; finished stages stay above them."""
 
     def __init__(self) -> None:
         super().__init__()
         from rich.console import Console
 
         self.console = Console(stderr=True)
-        self._status: Any = None
+        self._progress: Any = None
 
-    def stage(self, title: str, stage: str, total: int = 0) -> None:
-        self._keep_finished()
-        super().stage(title, stage, total)
-
-    def _keep_finished(self) -> None:
-        if self.stage_name and self._status is not None:
+    def left(self, line: Line) -> None:
+        if self._progress is not None:
             from rich.markup import escape
 
-            self.console.print(f"[green]✓[/] {escape(self.describe())} · {time.monotonic() - self.stage_started:.1f} s")
+            if line.handle is not None:
+                self._progress.remove_task(line.handle)
+                line.handle = None
+            self.console.print(f"[green]✓[/] {escape(line.describe())} · {time.monotonic() - line.started:.1f} s")
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -157,17 +248,21 @@ class LiveBoard(Board):
 
         description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
         with Progress(SpinnerColumn(), description, TimeElapsedColumn(), left, console=self.console, transient=True) as progress:
-            self._status = (progress, progress.add_task("starting", left=""))
+            self._progress = progress
             try:
                 yield
             finally:
-                self._keep_finished()
-                self._status = None
+                with self.lock:
+                    for line in self._lines.values():
+                        self.left(line)
+                    self._progress = None
 
-    def refresh(self) -> None:
-        if self._status is not None:
-            progress, task_id = self._status
-            progress.update(task_id, description=self.describe(), left=self.time_left().removeprefix(", "))
+    def refresh(self, line: Line) -> None:
+        if self._progress is not None:
+            text, left = line.describe(), line.time_left().removeprefix(", ")
+            if line.handle is None:
+                line.handle = self._progress.add_task(text, left=left)
+            self._progress.update(line.handle, description=text, left=left)
 
 
 def board_for_terminal(*, quiet: bool = False) -> Board:

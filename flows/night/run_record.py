@@ -10,12 +10,14 @@ from schemas.work import RunWork
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed
-from tasks.planning.account import FoundRun, look, nothing_done, with_episodes
-from tasks.planning.models import keep_models
+from tasks.judge import Judged
+from tasks.planning.account import FoundRun, look, nothing_done, with_episodes, with_judgements
+from tasks.planning.models import keep_models, prices_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport, Tally, tally, withheld_because
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
+from tasks.storage.ledger import Sum
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)
 
@@ -28,18 +30,30 @@ class Work:
     conversed: Conversed = field(default_factory=Conversed)
     episodes: tuple[Episode, ...] = ()
     executed: Executed = field(default_factory=lambda: Executed(parts=()))
+    judged: Judged = field(default_factory=Judged)
     scores: tuple[Score, ...] = ()
     n_programs: int = 0
     """Verdicts of the run that a program has decided."""
     n_tampered: int = 0
     """Verdicts whose answer tampered with its tests."""
+    is_begun: bool = True
+    """False while its dialogues wait for their turn."""
     is_whole: bool = True
     """False where a quality check stopped it."""
 
 
 def remove_leftovers(plan: RunPlan) -> None:
     """Remove the unfinished files of killed writers. The caller holds the run."""
-    for table in ("episodes", "test_verdicts", "scores", "run_episodes", "quality_checks", "runs"):
+    for table in (
+        "episodes",
+        "test_verdicts",
+        "judge_verdicts",
+        "scores",
+        "run_episodes",
+        "quality_checks",
+        "served_hours",
+        "runs",
+    ):
         plan.lake.remove_leftovers(table, **plan.keys)
 
 
@@ -47,7 +61,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     """Decide whether the run may be published, keep the decision, and report it."""
     counts = tally(len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores)
     reason = withheld_because(counts, plan.request.max_fault_share, checked.failures)
-    fault = work.conversed.error or work.executed.error
+    fault = work.conversed.error or work.executed.error or work.judged.error
     if reason and fault:
         reason = f"{reason}. The last fault: {fault}"
     status: RunStatus = "withheld" if reason else "finished"
@@ -61,7 +75,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         run_id=plan.run_id,
         title=plan.request.title,
         setting=plan.spec.full_setting,
-        model=plan.spec.subject.label,
+        model=plan.spec.label,
         status=status,
         reason=reason,
         episodes=len(work.episodes),
@@ -77,13 +91,74 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     )
 
 
+def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum) -> RunReport:
+    """Keep and report a run that a cap of the budget stopped. What was answered is kept, and the next invocation goes on.
+
+    Args:
+        reason: which cap, and what was spent.
+        spent: what the run's models said in this invocation, in dialogues that are not at their end, too.
+    """
+    work.conversed.n_owed = len(plan.owed())
+    done = nothing_done(plan, work.found, "incomplete").model_copy(
+        update={
+            "n_resumed": len(work.conversed.kept),
+            "model_calls": spent.calls,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "n_unknown_tokens": spent.n_estimated,
+            "usd": spent.usd if not spent.n_estimated and _has_prices(plan) else None,
+            "programs_run": work.conversed.n_run + work.executed.n_run,
+            "judgements_asked": work.judged.n_asked,
+        }
+    )
+    said = f"{'stopped at the budget' if work.is_begun else 'not begun'}: {reason}"
+    _write(plan, night_id, begun, done, NOTHING_YET, work, said)
+    return _left(plan, said, done)
+
+
+def _has_prices(plan: RunPlan) -> bool:
+    return all(None not in prices_of(plan, identity, asked) for identity, _, asked in plan.models)
+
+
+def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
+    """Report a run that was not begun, since a cap of the budget was met before. A record of earlier work stays as it is."""
+    before, said = plan.record(), f"not begun: {reason}"
+    work = Work(look(plan, before))
+    work.conversed.n_owed = len(work.found.owed)
+    done = nothing_done(plan, work.found, "incomplete")
+    if before is None:
+        now = utc_now()
+        keep_models(plan)
+        _write(plan, night_id, now, done, NOTHING_YET, work, said)
+    return _left(plan, said, done)
+
+
+def _left(plan: RunPlan, reason: str, done: RunWork) -> RunReport:
+    owed = len(plan.owed())
+    return RunReport(
+        run_id=plan.run_id,
+        title=plan.request.title,
+        setting=plan.spec.full_setting,
+        model=plan.spec.label,
+        status="incomplete",
+        reason=reason,
+        episodes=len(plan.members) - owed,
+        owed=owed,
+        model_calls=done.model_calls,
+        n_quarantined=len(plan.staged.quarantined),
+        work=done,
+    )
+
+
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     """Account for the run: how much was reused, and how much was paid for."""
     done = with_episodes(
         nothing_done(plan, work.found, status), plan, work.found, work.conversed.kept, work.conversed.model_calls
     )
     n_run = work.conversed.n_run + work.executed.n_run
-    return done.model_copy(update={"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)})
+    done = done.model_copy(update={"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)})
+    judged = work.judged
+    return with_judgements(done, plan, judged.asked, judged.n_reused, judged.model_calls) if plan.judges else done
 
 
 def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
@@ -108,13 +183,14 @@ def _write(
 ) -> None:
     spec = plan.spec
     status: RunStatus = done.status  # type: ignore[assignment]  (the report says more states)
+    subsample = plan.request.benchmark.subsample
     is_over = status != "incomplete"
     state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}
     row = RunRecord(
         run_id=plan.run_id,
         night_id=night_id,
         benchmark=spec.benchmark,
-        model=spec.subject.label,
+        model=spec.label,
         setting=spec.full_setting,
         dataset_version=spec.dataset_version,
         revision=spec.subject.revision,
@@ -137,6 +213,8 @@ def _write(
         docs_path=checked.docs_path if checked else None,
         state_digest=content_id(state) if status == "finished" else None,
         parley_version=parley_version(),
+        task_share=plan.task_share,
+        subsample_seed=None if plan.task_share is None or subsample is None else subsample.seed,
         state=tuple({**state, **(checked.seal if checked else {})}.items()),
         work=done,
     )

@@ -1,37 +1,49 @@
-"""Resources of one invocation: its home, its cluster (started when first needed) and its board of progress."""
+"""Resources of one invocation: its home, its cluster and model servers (started when first needed), its caps and board."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from secrets import token_hex
-from socket import create_connection
-from threading import Thread
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from threading import RLock, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from flows.night.preflight import SERVED_HERE, preflight
+from flows.night.model_servers import ModelServers, is_served
+from flows.night.preflight import preflight
 from flows.night.progress import Board
+from flows.night.spending import Spending
+from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from schemas.budget import Budget, CapSpent
+from schemas.embedding import EmbedderIdentity
+from schemas.errors import BudgetSpent
+from schemas.run import ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import terminated_in_time
+from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
+from tasks.storage.ledger import Sum
+from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from schemas.run import QualityCheck
+    from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
     from warehouse.checks.service import CheckService
 
 THREADS_PER_WORKER = 64
-"""Shards that a worker process may have in flight; they wait on one loop, so threads are cheap."""
+"""Shards that a worker process may have in flight for each lane of runs (`tasks.driver.lanes`): enough for two of its runs.
+
+They wait on one loop, so threads are cheap."""
 
 
 def new_night_id() -> str:
@@ -49,12 +61,60 @@ class Night:
         self.secret_names = secret_names
         self.reports: list[RunReport] = []
         self._resources = ExitStack()
-        self._servers = self._resources.enter_context(ExitStack())
-        self._served: dict[ModelIdentity, str] = {}
+        self.turns = Turns()
+        """What runs that go side by side do one after another."""
+        self.servers = ModelServers(home, self.night_id, self.turns, self._resources, self.board.note)
+        self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
         self._copying: Thread | None = None
         self._checks: CheckService | None = None
         self._passed: set[str] = set()
+        self._began_at = time.time()
+        self.spending: Spending | None = None
+        """The caps of the invocation, if it has any."""
+        self.spent: tuple[CapSpent, ...] = ()
+        """What was spent of each cap, once all runs are over."""
+        self.plans: tuple[RunPlan, ...] = ()
+        """Of runs that were planned a moment ago, so that the night need not plan them anew."""
+        self.n_lanes = 1
+        """Of runs that go side by side; set before the cluster is started."""
+        self._starting = RLock()
+        """Runs that go side by side start the cluster once."""
+
+    def set_budget(self, budget: Budget | None) -> None:
+        """Hold the invocation to these caps, from its beginning on."""
+        if budget is not None and self.spending is None:
+            folder = self._resources.enter_context(scratch_folder(self.home.path / "spending"))
+            self.spending = self.servers.spending = Spending(budget, str(folder), self._began_at)
+
+    def purse(self, plan: RunPlan) -> Purse | None:
+        """What the run's models are paid from; None where there is no cap."""
+        return self.spending.purse(plan) if self.spending else None
+
+    def why_over(self) -> str | None:
+        """Which caps are met, in a line; None where nothing keeps the invocation from asking for more."""
+        return self.spending.why_over() if self.spending else None
+
+    def heed_caps(self) -> None:
+        """End a run here if a cap is met.
+
+        Raises:
+            BudgetSpent: one is.
+        """
+        if over := self.why_over():
+            raise BudgetSpent(over)
+
+    def spent_by(self, plan: RunPlan) -> Sum:
+        """What the run's models said in this invocation; to be asked where there is a cap."""
+        return self.spending.ledger.of_run(plan.run_id) if self.spending else Sum()
+
+    @contextmanager
+    def using_servers(self, plan: RunPlan) -> Iterator[None]:
+        """A run is under way in this block: the hours of the model servers that it uses are its own, until others use them."""
+        try:
+            yield
+        finally:
+            self.servers.hours.release(plan.run_id)
 
     def preflight(self, plan: RunPlan) -> None:
         """Find, once a night for each run, what is bound to fail. See `flows.night.preflight`."""
@@ -78,10 +138,15 @@ class Night:
         """Run a table's suite of quality checks."""
         from warehouse.checks import check_table
 
-        return (self._checks.check_table if self._checks else check_table)(table, data, context)
+        with self.turns.alone("checks"):
+            return (self._checks.check_table if self._checks else check_table)(table, data, context)
 
     def client(self) -> Any:
         """The Dask client; starts the cluster at the first call."""
+        with self._starting:
+            return self._started_client()
+
+    def _started_client(self) -> Any:
         if self._client is None:
             from flows.orchestration.dask_cluster import dask_cluster, warm
             from tasks.worker.process import PROGRESS_TOPIC
@@ -89,7 +154,7 @@ class Night:
             scratch = self._resources.enter_context(scratch_folder(self.home.path / "dask"))
             cluster = dask_cluster(
                 n_workers=self.workers,
-                threads_per_worker=THREADS_PER_WORKER,
+                threads_per_worker=THREADS_PER_WORKER * min(self.n_lanes, 8),
                 scratch=scratch,
                 secret_names=self.secret_names,
             )
@@ -108,63 +173,56 @@ class Night:
         """Cores of the machine that runs the programs (a remote cluster's workers are taken to be alike)."""
         return slot_count()
 
-    def model_servers(self, plan: RunPlan) -> Mapping[ModelIdentity, str]:
-        """Start local servers for the run's models that need one; returns their addresses.
+    def embedder(self, plan: RunPlan | BuildPlan) -> "EmbedderAccess":
+        """Where the run's embedder is reached; one of our own is started at the first call and stays up."""
+        from tasks.language.embedding import EmbedderAccess
+        from tasks.language.endpoints.openai_model import CallPolicy
+        from tasks.language.endpoints.outage import OutagePolicy
 
-        They stay up until a run needs others, so that runs of one model load it once.
-        """
-        asked = (
-            (plan.spec.subject, plan.subject, plan.request.model),
-            (plan.spec.simulator, plan.simulator, plan.request.simulator),
+        identity, endpoint, asked = plan.spec.embedder, plan.embedder, plan.request.embedder
+        assert identity is not None
+        assert endpoint is not None
+        assert asked is not None
+        if identity.provider == "embedded":
+            with self.turns.alone("embedder"):
+                if not is_served(self._embedders.get(identity)):
+                    from tasks.language.servers.embedding_server import embedding_server
+
+                    server = embedding_server(identity, endpoint, self.home.logs)
+                    self._embedders[identity] = ModelEndpoint(base_url=self._resources.enter_context(server))
+                endpoint = self._embedders[identity]
+        policy = CallPolicy(
+            concurrency=asked.concurrency or plan.request.concurrency,
+            timeout_s=asked.timeout_s,
+            check_served_model=asked.check_served_model,
+            outage=OutagePolicy(patience_s=asked.patience_s),
         )
-        needed = {
-            identity: self._server(identity, endpoint, request.revision)
-            for identity, endpoint, request in asked
-            if identity and endpoint and request and identity.provider in SERVED_HERE
-        }
-        if not all(_is_served(self._served.get(identity)) for identity in needed):
-            self._servers.close()
-            self._served = {}
-            for identity, server in needed.items():
-                self._served[identity] = self._servers.enter_context(server)
-        return self._served
-
-    def _server(self, identity: ModelIdentity, endpoint: ModelEndpoint, revision: str | None) -> AbstractContextManager[str]:
-        if identity.provider is Provider.EMBEDDED:
-            from tasks.language.embedded_server import embedded_server
-
-            return embedded_server(self.home.logs)
-        from tasks.language.vllm_server import vllm_server
-
-        return vllm_server(endpoint.path or identity.name, self.home.logs, revision=revision)
+        return EmbedderAccess(identity, endpoint, policy)
 
     def prepare_publication(self) -> None:
         """Begin to copy the warehouse for the publication at the night's end, while the models answer; once a night."""
         from warehouse.prepared import prepare_copy
 
-        if self._copying is None:
-            self._copying = Thread(target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True)
-            self._copying.start()
+        with self._starting:
+            if self._copying is None:
+                self._copying = Thread(target=prepare_copy, args=(self.home.path,), name="parley-copy", daemon=True)
+                self._copying.start()
 
     def await_preparation(self) -> None:
         """Wait for the copy, if one was begun."""
         if self._copying is not None:
             self._copying.join()
 
-    def close(self) -> None:
-        """End the cluster, if one was started."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End what was started; at once where a signal ends the night, which no part of it can refuse."""
         self._client = None
-        self._resources.close()
-
-
-def _is_served(base_url: str | None) -> bool:
-    """Whether there is a server, and it has not died meanwhile."""
-    if base_url is None:
-        return False
-    address = urlsplit(base_url)
-    with suppress(OSError), create_connection((address.hostname, address.port), timeout=10):
-        return True
-    return False
+        if isinstance(error, Exception):
+            self._resources.close()
+        else:
+            self._resources.__exit__(kind, error, trace)
 
 
 _current: ContextVar[Night | None] = ContextVar("parley_night", default=None)
@@ -180,8 +238,7 @@ def night(home: Home, workers: int, board: Board | None = None, secret_names: tu
     opened = Night(home, workers, board, secret_names)
     token = _current.set(opened)
     try:
-        with terminated_in_time(), reading_once():
+        with terminated_in_time(), opened, reading_once():
             yield opened
     finally:
         _current.reset(token)
-        opened.close()

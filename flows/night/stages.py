@@ -1,6 +1,9 @@
 """The stages of one run as a person watches them: each shows its progress, calls its task and keeps what came of it."""
 
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -9,15 +12,26 @@ from flows.night.runtime import Night
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode
+from schemas.errors import BudgetSpent
 from schemas.rows import from_arrow
-from schemas.verdict import FailureReason, TestVerdict
+from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.converse import Conversed, context_for, converse, settle
+from tasks.driver.judge_drift import ask_drift
+from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
+from tasks.driver.lanes import is_judged_alone, playing
+from tasks.embed import embed
 from tasks.execute import execute, expected_verdicts
+from tasks.judge import judge
 from tasks.planning.plan import RunPlan
-from tasks.score import score, verdict_rows
+from tasks.score import score, score_requests, verdict_rows
 from tasks.stage import stage
-from tasks.worker import converse_shard, execute_shard
-from tasks.worker.jobs import RunContext
+from tasks.storage.owed import WantedEpisode
+from tasks.worker import converse_shard, execute_shard, judge_shard
+from tasks.worker.jobs import ConverseResult, JudgeContext, RunContext
+from tasks.worker.purse import Purse
+
+if TYPE_CHECKING:
+    from tasks.language.embedding import Vector
 
 
 class Stages:
@@ -30,17 +44,38 @@ class Stages:
     def stage(self) -> None:
         """Write the raw rows to the lake."""
         self._board.stage(self._title, "stage")
-        stage(self._plan, self._title)
+        with self._tonight.turns.alone("stage"):
+            stage(self._plan, self._title)
 
     def converse(self) -> None:
-        """Play the owed dialogues."""
+        """Play the owed dialogues, where other runs ask the same endpoints once it is their turn."""
         plan, owed = self._plan, self._plan.owed()
+        if owed:
+            self.work.is_begun = False
+            with playing(
+                lambda: self._board.stage(self._title, "wait for the endpoint"), self._tonight.heed_caps
+            ) as tell_all_begun:
+                self.work.is_begun = True
+                self._converse(owed, tell_all_begun)
+        else:
+            self._board.stage(self._title, converse_shard.STAGE)
+            settle(plan)
+
+    def _converse(self, owed: Sequence[WantedEpisode], tell_all_begun: Callable[[], None]) -> None:
+        plan = self._plan
         self._board.stage(self._title, converse_shard.STAGE, len(owed))
         self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))
-        if owed:
-            self.work.conversed = self._played(len(owed))
-        else:
-            settle(plan)
+        self.work.conversed = self._played(len(owed), tell_all_begun)
+        self._stop_if(self.work.conversed.is_cut)
+
+    def _stop_if(self, is_cut: bool) -> None:
+        """End the run here where a cap of the budget ended the stage."""
+        if is_cut:
+            raise BudgetSpent(self._tonight.why_over() or "a cap of the budget is met")
+
+    @cached_property
+    def _purse(self) -> Purse | None:
+        return self._tonight.purse(self._plan)
 
     def episode_rows(self) -> pa.Table:
         """All episodes of the run, as they lie in the lake."""
@@ -50,13 +85,26 @@ class Stages:
         """Go on with these episodes. Their rows have been checked."""
         self.work.episodes = tuple(from_arrow(rows, Episode))
 
-    def _played(self, n_owed: int) -> Conversed:
+    def _played(self, n_owed: int, tell_all_begun: Callable[[], None]) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
         progress = ProgressArtifact(f"{self._title}: converse", n_owed)
-        served = tonight.model_servers(plan)
-        context = context_for(plan, workers=tonight.n_workers, cores=tonight.cores, served=served)
-        done = converse(plan, context, tonight.client(), self._title, lambda result: progress.advance(result.n_episodes))
+        players = [player for player in (plan.spec.subject, plan.spec.simulator) if player is not None]
+        served = tonight.servers.reach(plan, only=players)
+        embedder = tonight.embedder(plan) if plan.spec.embedder_in_play else None
+        context = context_for(
+            plan, workers=tonight.n_workers, cores=tonight.cores, served=served, embedder=embedder, purse=self._purse
+        )
+        with self._judging_ahead() as ahead:
+
+            def played(result: ConverseResult) -> None:
+                progress.advance(result.n_episodes)
+                if ahead:
+                    ahead.take(result)
+
+            done = converse(plan, context, tonight.client(), self._title, played, tell_all_begun)
+        if ahead:
+            self.work.judged.model_calls += ahead.model_calls
         progress.done()
         self._board.done(n_owed - done.n_owed)
         return done
@@ -64,18 +112,23 @@ class Stages:
     def execute(self) -> pa.Table:
         """Run the programs of all answers; returns the run's verdicts, as they lie in the lake."""
         work, n_episodes = self.work, len(self.work.episodes)
+        if not self._plan.runs_programs:
+            return verdict_rows(self._plan)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(f"{self._title}: execute", n_episodes)
-        work.executed = execute(
-            self._plan,
-            self._context,
-            unlooked(work.episodes),
-            self._tonight.client(),
-            self._title,
-            lambda result: progress.advance(result.n_episodes),
-        )
+        spec = self._plan.spec
+        with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):  # the next one takes its verdicts over
+            work.executed = execute(
+                self._plan,
+                self._context,
+                unlooked(work.episodes),
+                self._tonight.client(),
+                self._title,
+                lambda result: progress.advance(result.n_episodes),
+            )
         progress.done()
         self._board.done(n_episodes)
+        self._stop_if(work.executed.is_cut)
         verdicts = verdict_rows(self._plan)
         work.n_programs = len(verdicts) - verdicts["verdict_id"].null_count
         work.n_tampered = verdicts["reason"].to_pylist().count(FailureReason.TAMPERING)
@@ -83,14 +136,76 @@ class Stages:
 
     @cached_property
     def _context(self) -> RunContext:
-        return context_for(self._plan, workers=self._tonight.n_workers, cores=self._tonight.cores)
+        return context_for(self._plan, workers=self._tonight.n_workers, cores=self._tonight.cores, purse=self._purse)
 
     def expected_verdicts(self) -> frozenset[tuple[str, int, str]]:
         """(episode, turn, instruction) of every verdict that the run must have."""
-        return expected_verdicts(self._context, self._plan, self.work.episodes)
+        return expected_verdicts(self._context, self._plan, self.work.episodes) if self._plan.runs_programs else frozenset()
 
-    def score(self, verdicts: pa.Table) -> None:
+    @cached_property
+    def _judgements(self) -> Judgements:
+        return Judgements(self._plan)
+
+    @cached_property
+    def _judges(self) -> tuple[JudgeContext, Any]:
+        """The judges with their servers up, and the Dask client that reaches them. Their drift is asked first."""
+        tonight, plan = self._tonight, self._plan
+        served = tonight.servers.reach(plan, only=[one.judge for one in plan.spec.judges])
+        context = judge_context(plan, workers=tonight.n_workers, served=served, purse=self._purse)
+        self.work.judged.model_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
+        return context, tonight.client()
+
+    def _judging_ahead(self) -> AbstractContextManager[JudgeAhead | None]:
+        rubrics = self._plan.benchmark.rubrics(self._plan.spec.setting)
+        if all(rubric.reads_verdicts for rubric in rubrics) or not is_judged_alone():
+            return nullcontext()
+        return JudgeAhead(self._plan, self._judgements, *self._judges)
+
+    def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
+        """Have the dialogues judged; returns the run's judgements. None where the setting has no rubric."""
+        plan, work = self._plan, self.work
+        if not plan.judges:
+            return ()
+        decided = by_episode(from_arrow(verdicts, TestVerdict))
+        wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
+        self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
+        progress = ProgressArtifact(f"{self._title}: judge", len(wanted))
+        with self._tonight.turns.alone(*judgements_of(plan)):  # the next one finds what this one is told
+            judged = judge(
+                plan,
+                self._judgements,
+                unlooked(wanted),
+                lambda: self._judges,
+                self._title,
+                lambda result: progress.advance(result.n_jobs),
+                self._purse,
+            )
+        judged.model_calls += work.judged.model_calls
+        work.judged = judged
+        progress.done()
+        self._board.done(len(wanted))
+        self._stop_if(judged.is_cut)
+        return work.judged.rows
+
+    def expected_judgements(self) -> frozenset[tuple[str, int, str, str]]:
+        """(episode, turn, rubric, dimension) of every judgement that the run must have."""
+        return self.work.judged.due
+
+    def embed(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...]) -> "Mapping[str, Vector]":
+        """Find the vectors of the texts that the scores compare. They compare none in most settings."""
+        plan = self._plan
+        if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
+            return {}
+        self._board.stage(self._title, "embed")
+        requests = score_requests(plan, self.work.episodes, from_arrow(verdicts, TestVerdict), judged)
+        found = embed(plan, unlooked(tuple(requests)), self._title, lambda: self._tonight.embedder(plan), self._purse)
+        self._stop_if(found is None)
+        return found or {}
+
+    def score(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]") -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
         decided = unlooked(from_arrow(verdicts, TestVerdict))
-        self.work.scores = score(self._plan, unlooked(self.work.episodes), decided, self._title)
+        self.work.scores = score(
+            self._plan, unlooked(self.work.episodes), decided, self._title, unlooked(judged), unlooked(vectors)
+        )

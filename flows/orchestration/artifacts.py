@@ -1,4 +1,4 @@
-"""Artifacts in the Prefect UI: progress, the result table, link to the quality docs. Failing to show one never fails a run."""
+"""Artifacts in the Prefect UI: progress, leaderboard, quality checks. Failing to show one never fails a run."""
 
 import logging
 import time
@@ -44,18 +44,24 @@ class ProgressArtifact:
             _log.warning("progress could not be shown in the Prefect UI: %s", error)
 
 
-def show_results(home: Home, markdown: str, reports: Sequence[RunReport]) -> None:
-    """The result table, and a link to each run's quality docs."""
-    from prefect.artifacts import create_link_artifact, create_markdown_artifact
+def show_results(night_id: str, markdown: str, home: Home, reports: Sequence[RunReport]) -> None:
+    """The leaderboard of a night, and how each of its runs fared in the quality checks."""
+    from prefect.artifacts import create_markdown_artifact
 
+    ends = f"{sum(report.is_published for report in reports)} of {len(reports)} runs published"
     try:
-        create_markdown_artifact(markdown, key="parley-results", description="Results of this night")
-        for report in reports:
-            if report.docs_path:
-                create_link_artifact(
-                    (home.path / report.docs_path).as_uri(),
-                    link_text=f"Quality checks: {markdown_cell(report.title)}",
-                    key=f"parley-docs-{report.run_id}",
-                )
+        create_markdown_artifact(markdown, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}")
+        create_markdown_artifact(_checks(home, reports), key="checks", description=f"Quality checks of night {night_id}: {ends}")
     except Exception as error:  # noqa: BLE001  (as above)
         _log.warning("results could not be shown in the Prefect UI: %s", error)
+
+
+def _checks(home: Home, reports: Sequence[RunReport]) -> str:
+    """A table with one row for each run; all cells are data."""
+    lines = ["| run | ended | because | faults | report |", "| --- | --- | --- | --- | --- |"]
+    for report in reports:
+        page = (home.path / report.docs_path).as_uri() if report.docs_path else None
+        faults = f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
+        cells = (report.title, report.status, report.reason or "", faults)
+        lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |")
+    return "\n".join(lines)

@@ -157,12 +157,12 @@ def _ending_at_once() -> "Iterator[type[Nanny]]":
     try:
         yield StoppingNanny
     except Exception:
-        raise
-    except BaseException:
+        raise  # a fault: the cluster's own end closes its workers
+    except BaseException:  # a signal: they end at once
         for nanny in started:
             nanny.close_gracefully()
             if nanny.pid:
-                with suppress(ProcessLookupError):
+                with suppress(ProcessLookupError):  # it has ended by itself
                     os.kill(nanny.pid, signal.SIGKILL)
         raise
 

@@ -116,7 +116,10 @@ def starting_prefect_server(home: Path, *, secret_names: tuple[str, ...] = ()) -
     configured = configured_api_url()
     if configured is not None:
         with changed_environment({"PREFECT_API_URL": configured}), naming_lost_server(configured):
-            yield PendingServer(PrefectServer(configured, configured.removesuffix("/api"), None, owned=False), None)
+            try:
+                yield PendingServer(PrefectServer(configured, configured.removesuffix("/api"), None, owned=False), None)
+            finally:
+                send_what_is_queued()
         return
     folder = _folder(home)
     users, pending = _join(folder, secret_names)
@@ -215,7 +218,7 @@ def _join(folder: Path, secret_names: tuple[str, ...], *, owner: Owner = "comman
                 record, owned = _adopt(folder, record, owner), False
             else:
                 record, owned = _launch(folder, owner, port, secret_names), True
-        except BaseException:
+        except BaseException:  # a signal too: whoever still holds the lock keeps the server up
             os.close(users)
             raise
     return users, PendingServer(_as_server(record, owned=owned), folder / "server.log", record)

@@ -74,7 +74,7 @@ def naming_lost_server(api_url: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # any: httpx is imported only where there is a fault to look at
         import httpx
 
         if not isinstance(error, httpx.TransportError):
@@ -86,7 +86,12 @@ def naming_lost_server(api_url: str) -> Iterator[None]:
 
 
 def send_what_is_queued() -> None:
-    """Let Prefect send the logs and events that its threads still hold: the server's end would lose them."""
+    """Let Prefect send the logs and events that its threads still hold, and end these threads.
+
+    The server's end would lose them. A thread that stays sends the events of this process's next server to this one.
+    """
+    if "prefect" not in sys.modules:
+        return
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

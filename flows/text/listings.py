@@ -1,9 +1,13 @@
 """Tables of `parley list`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from schemas.hidden import hidden
 from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from tasks.storage.parquet_store import Lake
 
 Rows = tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]
 
@@ -16,7 +20,16 @@ def listing(home: Home, what: str, run: str | None = None) -> Rows:
     """
     if what == "episodes":
         return _episodes(home, run)
-    return {"benchmarks": _benchmarks, "metrics": _metrics, "sandboxes": _sandboxes, "runs": _runs, "models": _models}[what](home)
+    tables = {
+        "benchmarks": _benchmarks,
+        "agents": _agents,
+        "builds": _builds,
+        "metrics": _metrics,
+        "sandboxes": _sandboxes,
+        "runs": _runs,
+        "models": _models,
+    }
+    return tables[what](home)
 
 
 def _benchmarks(_home: Home) -> Rows:
@@ -30,6 +43,28 @@ def _benchmarks(_home: Home) -> Rows:
             versions = ", ".join(benchmark.data.versions)
             rows.append((f"{name}.{setting.name}", benchmark.about.title, versions, options, setting.help))
     return ("setting", "benchmark", "dataset_versions", "options", "about"), rows
+
+
+def _agents(_home: Home) -> Rows:
+    from tasks.dialogue.agents import registry
+
+    found = [registry.load(name) for name in registry.names()]
+    rows = [
+        (a.name, a.version, " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options), a.help) for a in found
+    ]
+    return ("agent", "version", "options", "about"), rows
+
+
+def _builds(_home: Home) -> Rows:
+    from flows.cli.building import builds
+    from tasks.planning.builds.build_plan import constructions
+
+    rows = [(name, f"runs of {', '.join(made.settings)}", "", made.help) for name, (_, made) in builds().items()]
+    for name, (_, made) in constructions().items():
+        needs = [*(f"a {role}" for role in made.roles), *(["an embedder"] if made.needs_embedder else [])]
+        options = " ".join(f"{o.name}={'|'.join(o.values)}" for o in made.options)
+        rows.append((name, " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]), options, made.help))
+    return ("build", "made_by", "options", "about"), rows
 
 
 def _metrics(_home: Home) -> Rows:
@@ -60,11 +95,21 @@ def _sandboxes(_home: Home) -> Rows:
     return ("sandbox", "isolated", "state"), rows
 
 
+def _lake(home: Home) -> "Lake":
+    """The lake. Its reader, pyarrow, looks for numpy, whose import takes longer than all the rest of such a command."""
+    with hidden("numpy"):
+        from tasks.storage.parquet_store import Lake
+
+    return Lake(home.lake)
+
+
 def _runs(home: Home) -> Rows:
     from schemas.run import RunRecord
-    from tasks.storage.parquet_store import Lake
 
-    records = sorted(Lake(home.lake).read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
+    lake = _lake(home)  # before what imports pyarrow
+    from tasks.planning.releasing import released_because
+
+    records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
     columns = (
         "run_id",
         "setting",
@@ -76,29 +121,30 @@ def _runs(home: Home) -> Rows:
         "n_infra",
         "n_unscored",
         "finished_at",
+        "withheld_reason",
     )
-    return columns, [tuple(getattr(r, c) for c in columns) for r in records]
+    rows = [(*(getattr(r, c) for c in columns), released_because(lake, r)) for r in records]
+    return (*columns, "released_because"), rows
 
 
 def _models(home: Home) -> Rows:
     from schemas.run import ModelRecord
-    from tasks.storage.parquet_store import Lake
 
-    columns = ("model", "revision", "weights_digest", "usd_per_million_input", "usd_per_million_output")
-    return columns, [tuple(getattr(m, c) for c in columns) for m in Lake(home.lake).read("models", ModelRecord)]
+    columns = ("model", "revision", "weights_digest", "usd_per_million_input", "usd_per_million_output", "usd_per_hour")
+    return columns, [tuple(getattr(m, c) for c in columns) for m in _lake(home).read("models", ModelRecord)]
 
 
 def _episodes(home: Home, run: str | None) -> Rows:
     from schemas.run import RunEpisode, RunRecord
-    from tasks.planning.plan import find_run
-    from tasks.storage.parquet_store import Lake
 
-    lake = Lake(home.lake)
+    lake = _lake(home)
     columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")
     settings = {record.run_id: record.setting for record in lake.read("runs", RunRecord)}
     if run is None:
         members = lake.read("run_episodes", RunEpisode)
     else:
+        from tasks.planning.known_runs import find_run
+
         found = find_run(lake, run)
         members = lake.read("run_episodes", RunEpisode, benchmark=found.benchmark, model=found.model, run_id=found.run_id)
     return columns, [(m.episode_id, m.problem_id, m.sample, settings.get(m.run_id), m.model, m.run_id) for m in members]

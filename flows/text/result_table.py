@@ -73,7 +73,7 @@ def _labels(runs: Sequence[Record]) -> tuple[dict[str, str], ...]:
     labels = [
         {
             "setting": run["setting"],
-            "data": run["dataset_version"],
+            "data": run["dataset_version"] + ("" if run["task_share"] is None else f" ({run['task_share']:.1%} of its tasks)"),
             "model": run["model"],
             "sandbox": run["sandbox"] if run["isolated"] else f"{run['sandbox']} (NOT ISOLATED)",
         }

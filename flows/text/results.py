@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.display import plain_line
@@ -28,7 +28,29 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     """The results of some runs as markdown tables, one for each benchmark."""
     from flows.text.result_table import markdown_table, result_tables
 
-    return "\n\n".join(map(markdown_table, result_tables(_records(home, run_ids)))) or "No run of this night is published."
+    records = _records(home, run_ids)
+    tables = [*map(markdown_table, result_tables(records)), *_released_lines(records)]
+    return "\n\n".join(tables) or "No run of this night is published."
+
+
+def compared_rows(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of the table `comparisons` of some runs: with their predecessors, then with their baseline."""
+    from warehouse.connect import named_query
+
+    if not run_ids or not home.warehouse.exists():
+        return []
+    columns, found = named_query(home.path, "comparisons_of_runs", run_ids=list(run_ids))
+    return [dict(zip(columns, row, strict=True)) for row in found]
+
+
+def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each run that a person released, with that person's word."""
+    released = {record["run_id"]: record for record in records if record["released_because"] is not None}
+    return [
+        f"Released although withheld: {plain_line(one['model'])} on {one['setting']} (run {run_id[:12]}),"
+        f" because: {plain_line(one['released_because'], 300)}"
+        for run_id, one in released.items()
+    ]
 
 
 def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
@@ -41,7 +63,9 @@ def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: boo
         if report.work:
             for line in work_lines(report.work):
                 print(f"  {line}")
-    print_result_rows(home, [report.run_id for report in reports if report.is_published])
+    published = [report.run_id for report in reports if report.is_published]
+    print_result_rows(home, published)
+    _print_events(compared_rows(home, published))
     if home.warehouse.exists():
         print(f"Warehouse: {home.warehouse}")
     if next_steps:
@@ -55,8 +79,19 @@ def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     from flows.text.result_print import print_table
     from flows.text.result_table import result_tables
 
-    for table in result_tables(_records(home, run_ids)):
+    records = _records(home, run_ids)
+    for table in result_tables(records):
         print_table(table)
+    for line in _released_lines(records):
+        print(line)
+
+
+def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
+    from flows.text.comparison import event_text
+
+    for row in rows:
+        if row["event"]:
+            print(plain_line(f"{row['setting']} · {row['model']} against its {row['against']}, {event_text(row)}", 500))
 
 
 def _summary(report: "RunReport") -> str:

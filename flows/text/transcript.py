@@ -1,15 +1,19 @@
 """One episode as text to read: its messages and the tests' verdicts."""
 
-from schemas.dialog import Role
+from schemas.dialog import Dialog, Role
 from schemas.display import plain_text
-from schemas.episode import Episode, Step
+from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
 from schemas.rows import from_arrow
 from schemas.run import RunEpisode
 from schemas.verdict import TestVerdict
+from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
+
+SHOWN_OF_AN_END = 1000
+"""Characters of each end of a long observation that a transcript shows."""
 
 
 def transcript_text(home: Home, beginning: str) -> str:
@@ -27,14 +31,26 @@ def transcript_text(home: Home, beginning: str) -> str:
     member = members[0]
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode)]
+    parts += [said(step, "context") for step in _before(lake, episode)]
     verdicts = _verdicts(lake, member)
     for step in episode.steps:
-        parts.append(_said(step))
-        if step.role is Role.ASSISTANT:
+        parts.append(said(step))
+        if step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE:
             parts += [_verdict(v) for v in verdicts if v.turn == step.turn]
     if episode.error:
         parts.append(f"Stopped ({episode.stop_reason}): {episode.error}")
     return plain_text("\n".join(parts))
+
+
+def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
+    """What was said before the episode's own messages: the context that its dialog begins with."""
+    keys = {"benchmark": episode.benchmark, "dataset_version": episode.dataset_version}
+    if not lake.parts("contexts", **keys):
+        return ()
+    dialogs = lake.read("dialogs", Dialog, **keys)
+    dialog = next((d for d in dialogs if (d.dialog_id, d.row_digest) == (episode.dialog_id, episode.row_digest)), None)
+    turns = () if dialog is None else context_of(lake, dialog)
+    return tuple(Step(turn=turn.turn, role=turn.role, content=turn.content or "") for turn in turns)
 
 
 def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
@@ -50,15 +66,36 @@ def _head(episode: Episode) -> str:
     )
 
 
-def _said(step: Step) -> str:
-    facts = [f"turn {step.turn}", step.role.value]
+def said(step: Step, *facts_before: str) -> str:
+    """A step with its facts; a message whole, other texts clipped."""
+    facts = [
+        *facts_before,
+        f"turn {step.turn}",
+        step.role.value,
+        *([] if step.kind is StepKind.MESSAGE else [step.kind.replace("_", " ")]),
+    ]
+    facts += ["scripted"] * step.is_scripted
     if step.latency_s is not None:
         facts.append(f"{step.latency_s:.2f} s")
     if step.output_tokens is not None:
         facts.append(f"{step.input_tokens} + {step.output_tokens} tokens")
     if step.finish_reason:
         facts.append(step.finish_reason)
-    return f"\n── {' · '.join(facts)} ──\n{step.content}"
+    if step.call_id is not None:
+        facts.append(step.call_id)
+    if step.tree is not None:
+        facts.append(f"tree {step.tree[:12]}")
+    content = step.content if step.kind is StepKind.MESSAGE else clipped(step.content)
+    calls = [f"→ {call.name} ({call.call_id}): {clipped(call.arguments)}" for call in step.calls]
+    return "\n".join((f"\n── {' · '.join(facts)} ──", *([content] if content or not calls else []), *calls))
+
+
+def clipped(text: str) -> str:
+    """A step's text, without its middle where it is long: `parley sql` shows all of it."""
+    left_out = len(text) - 2 * SHOWN_OF_AN_END
+    if left_out <= 0:
+        return text
+    return f"{text[:SHOWN_OF_AN_END]}\n… {left_out} characters left out …\n{text[-SHOWN_OF_AN_END:]}"
 
 
 def _verdict(verdict: TestVerdict) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from schemas.display import plain_difference
 from schemas.run import RunRecord, RunSpec
 from schemas.work import Difference
-from tasks.planning.plan import find_run
+from tasks.planning.known_runs import find_run
 from tasks.planning.why_rerun import compare
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -1,9 +1,13 @@
 """An invocation's reused and paid work and its reasons, in words: for the terminal, in markdown and as fields of a JSON line."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from schemas.display import markdown_cell, plain_difference, plain_line
 from schemas.work import Difference, RunWork
+
+if TYPE_CHECKING:
+    from tasks.planning.report import RunReport
 
 REASONS_NAMED = 4
 _SHOWN = 60
@@ -18,7 +22,7 @@ def work_lines(work: RunWork) -> Iterator[str]:
     if work.is_reused:
         yield "nothing was left to do"
         return
-    yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over"
+    yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over{_judged(work)}"
     yield f"why: {reason(work)}"
 
 
@@ -33,6 +37,19 @@ def work_markdown(works: Sequence[RunWork]) -> str:
     return "\n".join(lines)
 
 
+def withheld_markdown(reports: Sequence["RunReport"]) -> str:
+    """A table of the withheld runs with their reasons; all cells are data."""
+    withheld = [report for report in reports if report.status == "withheld"]
+    if not withheld:
+        return ""
+    lines = ["| withheld run | because | to publish it all the same |", "| --- | --- | --- |"]
+    for report in withheld:
+        command = f'parley release {report.run_id[:12]} --because "..."'
+        cells = (report.title, report.reason or "", command)
+        lines.append("| " + " | ".join(markdown_cell(cell, _CELL) for cell in cells) + " |")
+    return "\n".join(lines)
+
+
 def work_fields(work: RunWork) -> dict[str, object]:
     """Fields of a JSON line, besides the keys that all runs have."""
     names = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens", "usd")
@@ -41,6 +58,8 @@ def work_fields(work: RunWork) -> dict[str, object]:
         "reused_from": dict(work.reused_from),
         "programs_run": work.programs_run,
         "programs_reused": work.programs_reused,
+        "judgements_asked": work.judgements_asked,
+        "judgements_reused": work.judgements_reused,
         "compared_with": work.compared_with,
         "why": [difference.model_dump() for difference in work.why],
     }
@@ -51,6 +70,12 @@ def _episodes(work: RunWork) -> str:
     if work.n_resumed:
         parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} answers kept")
     return ", ".join([*parts, f"{work.n_new} played anew"])
+
+
+def _judged(work: RunWork) -> str:
+    if not work.judgements_asked and not work.judgements_reused:
+        return ""
+    return f"; judgements: {work.judgements_asked} asked for, {work.judgements_reused} taken over"
 
 
 def _sources(work: RunWork) -> str:

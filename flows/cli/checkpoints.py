@@ -1,0 +1,97 @@
+"""Command: checkpoints, what the sources of a night hold, what it owes them and what that will cost."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tasks.storage.home import find_home
+
+if TYPE_CHECKING:
+    from flows.night.checkpoints import CheckpointPlan, Owed
+    from tasks.checkpoints.found import Found
+
+Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's command."""
+    app.command("checkpoints")(checkpoints)
+
+
+def checkpoints(
+    config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
+    json_output: Json = False,
+) -> None:
+    """List the checkpoints of a configuration's sources: what is there, what is owed, and its cost as a dry run counts it.
+
+    Newest first. `tonight` is taken by the next night, `later` by one with fewer new checkpoints. `waiting` is not complete or
+    not quiet yet, `copy` is the same model as another one, `done` is owed nothing.
+    """
+    from flows.night.checkpoints import CheckpointPlan
+    from flows.night.config import read_config
+
+    settings = read_config(config)
+    plan = CheckpointPlan(find_home(settings.home), settings, config.absolute().parent)
+    rows = _rows(plan)
+    if json_output:
+        print(json.dumps(rows))
+        return
+    from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+    from flows.text.results import print_rows
+
+    columns = ("checkpoint", "step", "state", "runs", "episodes", "calls", "input tokens", "output tokens", "USD", "why")
+    print_rows("", columns, [tuple(row[column.replace(" ", "_").lower()] for column in columns) for row in rows])
+    for one in plan.sighting.unread:
+        print(f"source {one.source.place} was not read: {one.reason}")
+    if not rows:
+        print("No checkpoint was found" if settings.sources else f"{config} names no `sources` of checkpoints")
+    elif plan.owed:
+        print(
+            f"Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER} tokens an answer (or max_tokens)."
+        )
+
+
+def _rows(plan: "CheckpointPlan") -> list[dict[str, Any]]:
+    owed = {one.found.digest: one for one in plan.owed}
+    return [_row(found, owed.get(found.digest) if found.is_due else None) for found in plan.sighting.found]
+
+
+def _row(found: "Found", owed: "Owed | None") -> dict[str, Any]:
+    return {
+        "checkpoint": found.name if found.names_weights else found.path,
+        "family": found.family,
+        "step": found.step,
+        "state": _state(found, owed),
+        **_costs(owed),
+        "why": found.lacks or (f"the same model as {found.copy_of}" if found.copy_of else ""),
+        "digest": found.digest,
+        "path": found.path,
+    }
+
+
+def _state(found: "Found", owed: "Owed | None") -> str:
+    if found.lacks:
+        return "waiting"
+    if found.copy_of:
+        return "copy"
+    return "done" if owed is None else "tonight" if owed.tonight else "later"
+
+
+def _costs(owed: "Owed | None") -> dict[str, Any]:
+    """Estimates of all runs together: models and simulators. USD is None where no price of one is known."""
+    from flows.night.dry_run import estimate
+
+    estimates = [estimate(plan) for plan in owed.plans] if owed else []
+    prices = [one.usd for one in estimates]
+    known = [usd for usd in prices if usd is not None]
+    return {
+        "runs": len(estimates),
+        "episodes": sum(one.owed for one in estimates),
+        "calls": sum(one.calls + one.simulator_calls for one in estimates),
+        "judge_calls": sum(one.judge_calls for one in estimates),
+        "input_tokens": sum(one.input_tokens + one.simulator_input_tokens for one in estimates),
+        "output_tokens": sum(one.output_tokens + one.simulator_output_tokens for one in estimates),
+        "usd": sum(known) if known and len(known) == len(prices) else None,
+    }

@@ -1,0 +1,106 @@
+"""Checkpoints of a night's sources: which are owed something, and which of them tonight takes."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from flows.night.config import NightlyConfig
+from schemas.display import plain_line
+from schemas.errors import UsageError
+from tasks.checkpoints.evaluated import finished_runs, is_known
+from tasks.checkpoints.found import Found
+from tasks.checkpoints.looking import Sighting, look
+from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
+from tasks.planning.dataset import reading_once
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import EvaluationRequest
+from tasks.storage.home import Home
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A complete checkpoint with its runs that are not finished."""
+
+    found: Found
+    plans: tuple[RunPlan, ...]
+    tonight: bool
+    """Whether the next night takes it; else newer ones of its source come first."""
+
+
+class CheckpointPlan:
+    """What the sources of a configuration hold, and what follows from it. Starts nothing; weights are read where they are new.
+
+    Args:
+        folder: relative paths of the configuration begin here.
+
+    Raises:
+        UsageError: a benchmark cannot be planned.
+    """
+
+    def __init__(self, home: Home, settings: NightlyConfig, folder: Path) -> None:
+        self.home, self._settings, self._folder = home, settings, folder
+        self.sighting: Sighting = look(home, settings.sources, folder) if settings.sources else Sighting()
+
+    @cached_property
+    def owed(self) -> tuple[Owed, ...]:
+        """Checkpoints that some benchmark was not finished for, newest first."""
+        names = {digest: row.model.partition(":")[2] for digest, row in known_checkpoints(self.home).items()}
+        finished = finished_runs(self.home) if self.sighting.found else {}
+        taken: Counter[int] = Counter()
+        owed: list[Owed] = []
+        with reading_once():
+            for found in self.sighting.found:
+                name = names.get(found.digest, found.name)
+                plans = self._unfinished(found, name, finished) if found.is_due else ()
+                if plans:
+                    taken[id(found.source)] += 1
+                    most = found.source.at_most or len(self.sighting.found)
+                    owed.append(Owed(found, plans, tonight=taken[id(found.source)] <= most))
+        return tuple(owed)
+
+    def _unfinished(self, found: Found, name: str, finished: Mapping[str, frozenset[str]]) -> tuple[RunPlan, ...]:
+        asked = found.source.request(found.spec, name if found.names_weights else None, found.digest, found.family)
+        plans = (plan_run(request, self.home) for request in self._settings.requests_for(asked, self._folder))
+        return tuple(plan for plan in plans if not is_known(plan, finished))
+
+    @property
+    def tonight(self) -> tuple[Owed, ...]:
+        """Checkpoints that the next night takes."""
+        return tuple(one for one in self.owed if one.tonight)
+
+    def requests(self) -> tuple[EvaluationRequest, ...]:
+        """What the next night asks of them: all of one checkpoint before the next one, so that each is loaded once."""
+        return tuple(plan.request for one in self.tonight for plan in one.plans)
+
+    def lines(self) -> tuple[str, ...]:
+        """What the night's log says of the sources."""
+        unread = [f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread]
+        waiting = [f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks]
+        taken = [f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight]
+        later = len(self.owed) - len(self.tonight)
+        return (*unread, *waiting, *taken, *([f"{later} older checkpoints wait for another night"] if later else []))
+
+
+def night_requests(
+    home: Home, settings: NightlyConfig, folder: Path, say: Callable[[str], None], *, keep: bool = True
+) -> tuple[EvaluationRequest, ...]:
+    """Everything that a night by configuration asks: its models, then the checkpoints that its sources owe.
+
+    Args:
+        say: is told, a line each, what was found and what waits.
+        keep: write down which checkpoints are taken; False for a dry run.
+
+    Raises:
+        UsageError: a benchmark cannot be planned, or no source could be read and nothing else is to be done.
+    """
+    plan = CheckpointPlan(home, settings, folder)
+    for line in plan.lines():
+        say(plain_line(line, 500))
+    requests = (*settings.requests(folder), *plan.requests())
+    if not requests and plan.sighting.unread:
+        raise UsageError("; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread))
+    if keep:
+        keep_checkpoints(home, [one.found for one in plan.tonight])
+    return requests

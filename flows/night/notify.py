@@ -1,0 +1,150 @@
+"""Sends word of a night: that it failed, withheld a run, or found a model worse than the one before it.
+
+A webhook's URL lets anybody who knows it speak in the owner's name, so it is a secret: a configuration names the variable or the
+Prefect block that holds it. Word that cannot be sent fails no night, and no log shows where it was to go.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.request import Request, urlopen
+
+from pydantic import Field, model_validator
+
+from flows.night.regressions import Regression
+from flows.orchestration.notification import send_by_block
+from schemas.base import Frozen
+from schemas.display import plain_line
+from schemas.errors import ConfigError, RunsFailed
+from schemas.secret_names import looks_secret
+from tasks.planning.report import RunReport
+
+SEND_LIMIT_S = 10.0
+_TEXT = 4000
+"""Characters of a message: chat services cut longer ones, or refuse them."""
+_log = logging.getLogger("parley.notify")
+Event = Literal["failure", "withheld", "regression"]
+
+
+class Notify(Frozen):
+    """Of what to send word, and where to. Safe to show: it is a Prefect parameter."""
+
+    events: tuple[Event, ...] = Field(default=("failure", "withheld", "regression"), min_length=1)
+    webhook_env: str | None = None
+    """Variable that holds a URL. It gets a JSON object by POST: `event`, `title` and `text`."""
+    apprise_env: str | None = None
+    """Variable that holds URLs of Apprise (`slack://…`, `mailto://…`), separated by blanks."""
+    block: str | None = None
+    """Prefect notification block, as `TYPE/NAME`: `slack-webhook/nights`."""
+
+    @model_validator(mode="after")
+    def _names_secrets(self) -> "Notify":
+        for field, name in (("webhook_env", self.webhook_env), ("apprise_env", self.apprise_env)):
+            if name is not None and not (name.isidentifier() and looks_secret(name)):
+                raise ConfigError(
+                    f"notify.{field} does not name a variable that programs and servers never get (and is not shown, in case it"
+                    " is the URL itself). Put the URL into a variable with WEBHOOK, APPRISE or SECRET in its name; give that name"
+                )
+        if self.webhook_env is self.apprise_env is self.block is None:
+            raise ConfigError("notify names no place: give webhook_env, apprise_env or block")
+        return self
+
+
+class Word(Frozen):
+    """One message."""
+
+    event: Event
+    title: str
+    text: str
+
+
+def words(reports: Sequence[RunReport], found: Sequence[Regression]) -> Iterator[Word]:
+    """What there is to say of a night's runs: at most one message for each event."""
+    for event, status in (("failure", "failed"), ("withheld", "withheld")):
+        lines = [f"{report.title}: {report.reason}" for report in reports if report.status == status]
+        if lines:
+            yield _word(event, f"{_counted(len(lines), 'run')} {status}", lines)
+    if found:
+        yield _word("regression", _counted(len(found), "regression"), [one.line for one in found])
+
+
+@contextmanager
+def telling_failure(notify: Notify | None) -> Iterator[None]:
+    """Send word of an error that ends the night before its runs are told of."""
+    try:
+        yield
+    except RunsFailed:
+        raise
+    except Exception as error:
+        send(notify, [_word("failure", "the night failed", [str(error) or type(error).__name__])])
+        raise
+
+
+def tell_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Hook of a deployed night that crashed: killed for want of memory, say. Who types a command sees its end.
+
+    Args:
+        flow: the flow; Prefect names its arguments.
+        flow_run: its run.
+        state: the state that called the hook.
+    """
+    if flow_run.deployment_id is not None:
+        send(_asked_for(flow_run.parameters), [_word("failure", "night crashed", [str(state.message)])])
+
+
+def _asked_for(parameters: Mapping[str, Any]) -> Notify | None:
+    from flows.night.config import read_config
+
+    if parameters.get("requests") is not None:
+        return Notify.model_validate(parameters["notify"]) if parameters.get("notify") else None
+    return read_config(Path(parameters.get("config") or "nightly.yaml")).notify
+
+
+def send(notify: Notify | None, said: Sequence[Word]) -> None:
+    """Send the words whose events are asked for; a place that cannot be reached is logged, without its address."""
+    for word in said:
+        if notify is None or word.event not in notify.events:
+            continue
+        for place, deliver in _places(notify):
+            try:
+                deliver(word)
+            except Exception as error:  # noqa: BLE001  (word is not the work: the night goes on)
+                _log.warning("no word of %r could be sent to %s: %s", word.title, place, type(error).__name__)
+
+
+def _places(notify: Notify) -> Iterator[tuple[str, Callable[[Word], None]]]:
+    if (webhook := notify.webhook_env) is not None:
+        yield f"the webhook in {webhook}", lambda word: _post(os.environ[webhook], word)
+    if (apprise := notify.apprise_env) is not None:
+        yield f"Apprise's URLs in {apprise}", lambda word: _apprise(os.environ[apprise].split(), word)
+    if (block := notify.block) is not None:
+        yield f"block {block}", lambda word: send_by_block(block, word.title, word.text)
+
+
+def _post(url: str, word: Word) -> None:
+    """By urllib, which raises for all but success; httpx would log the URL."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError
+    body, headers = word.model_dump_json().encode(), {"Content-Type": "application/json", "User-Agent": "parley"}
+    with urlopen(Request(url, body, headers), timeout=SEND_LIMIT_S):
+        pass
+
+
+def _apprise(urls: Sequence[str], word: Word) -> None:
+    import apprise
+
+    places = apprise.Apprise()
+    if not (places.add(list(urls)) and places.notify(title=word.title, body=word.text)):
+        raise OSError
+
+
+def _word(event: str, title: str, lines: Sequence[str]) -> Word:
+    text = "\n".join(plain_line(line, 1000) for line in lines)
+    return Word(event=event, title=f"Parley: {plain_line(title, 200)}", text=text[:_TEXT])  # type: ignore[arg-type]
+
+
+def _counted(n: int, name: str) -> str:
+    return f"{n} {name}" if n == 1 else f"{n} {name}s"

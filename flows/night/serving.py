@@ -1,0 +1,116 @@
+"""The hours of Parley's own model servers, told to the runs that use them: rows of `served_hours`.
+
+A server's time belongs, in equal shares, to the roles of the runs that hold it at the moment. Where none holds it, it is the last
+ones' until another run takes it. A row without hours is written when a run takes a server: a killed night's hours are unknown.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schemas.run import ModelIdentity
+from schemas.served import ServedHours
+from tasks.planning.plan import RunPlan
+from tasks.planning.request import ModelRequest
+
+
+class Holder(NamedTuple):
+    """A role of a run on one server."""
+
+    run_id: str
+    role: str
+    identity: ModelIdentity
+
+
+@dataclass
+class _Server:
+    since_s: float
+    holders: set[Holder] = field(default_factory=set[Holder])
+    is_held: bool = True
+
+
+class Serving:
+    """One night's servers, in the driver's process. Safe by threads: the runs that use them go side by side."""
+
+    def __init__(self, night_id: str) -> None:
+        self._night_id = night_id
+        self._servers: dict[ModelIdentity, _Server] = {}
+        self._seconds: defaultdict[Holder, float] = defaultdict(float)
+        self._taken: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
+        self._lock = threading.RLock()
+
+    def is_used(self, identity: ModelIdentity, *, besides: str) -> bool:
+        """Whether a run under way uses a server, other than the one of this id."""
+        with self._lock:
+            server = self._servers.get(identity)
+            return server is not None and server.is_held and any(holder.run_id != besides for holder in server.holders)
+
+    def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
+        """A run begins to use servers, which run or are being started."""
+        with self._lock:
+            asked = {identity: request for identity, _, request in plan.models}
+            for identity in identities:
+                new = {Holder(plan.run_id, role, identity) for role in _roles(plan, identity)}
+                server = self._servers.setdefault(identity, _Server(time.monotonic()))
+                self._settle(server)
+                for run_id in set() if server.is_held else {holder.run_id for holder in server.holders}:
+                    self._keep(run_id, is_known=True)
+                server.holders = server.holders | new if server.is_held else new
+                server.is_held = True
+                for holder in new - self._taken.keys():
+                    self._taken[holder] = plan, asked[identity]
+            self._keep(plan.run_id)
+
+    def release(self, run_id: str) -> None:
+        """A run is over."""
+        with self._lock:
+            for server in self._servers.values():
+                self._settle(server)
+                others = {holder for holder in server.holders if holder.run_id != run_id}
+                server.is_held = bool(others) and server.is_held
+                server.holders = others or server.holders
+            self._keep(run_id, is_known=True)
+
+    def end(self, identity: ModelIdentity) -> None:
+        """A server has ended."""
+        with self._lock:
+            server = self._servers.pop(identity, None)
+            if server is not None:
+                self._settle(server)
+                for run_id in {holder.run_id for holder in server.holders}:
+                    self._keep(run_id, is_known=True)
+
+    def _settle(self, server: _Server) -> None:
+        now = time.monotonic()
+        for holder in server.holders:
+            self._seconds[holder] += (now - server.since_s) / len(server.holders)
+        server.since_s = now
+
+    def _keep(self, run_id: str, *, is_known: bool = False) -> None:
+        held = [(holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id]
+        if not held:
+            return
+        plan = held[0][1]
+        rows = [
+            ServedHours(
+                night_id=self._night_id,
+                run_id=run_id,
+                benchmark=plan.spec.benchmark,
+                model=plan.spec.label,
+                role=holder.role,
+                role_model=holder.identity.label,
+                hours=self._seconds[holder] / 3600 if is_known else None,
+                gpus=asked.n_gpus,
+            )
+            for holder, _, asked in held
+        ]
+        plan.lake.write_part("served_hours", rows, self._night_id, **plan.keys)
+
+
+def _roles(plan: RunPlan, identity: ModelIdentity) -> set[str]:
+    spec = plan.spec
+    played = {("subject", spec.subject), ("simulator", spec.simulator), *(("judge", one.judge) for one in spec.judges)}
+    return {role for role, who in played if who == identity}

@@ -1,0 +1,139 @@
+"""A night's runs side by side, each in a thread of its own. The main thread begins them, heeds signals and collects reports."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+
+from flows.night.preflight import SERVED_HERE
+from flows.night.runtime import Night
+from schemas.errors import ParleyError
+from tasks.driver.judging import judgements_of
+from tasks.driver.lanes import Lanes, Needs, in_lane
+from tasks.driver.signals import halted_by, heed_signals, stop_asked
+from tasks.planning.budgets import Endpoint, budgets, endpoint_of
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.report import RunReport
+from tasks.planning.request import EvaluationRequest
+
+RUNS_AT_ONCE = 16
+_LOOK_EVERY_S = 0.2
+_AFTER_SIGNAL_S, _AFTER_FAULT_S = 2.0, 15.0
+"""Time for runs to end when the night does. A signal leaves 8 s for everything (`tasks.driver.signals`)."""
+
+_planned: ContextVar[RunPlan | None] = ContextVar("parley_planned", default=None)
+
+
+def planned(request: EvaluationRequest, tonight: Night) -> RunPlan:
+    """The run's plan: as the night has made it, else a new one.
+
+    Raises:
+        ParleyError: it cannot be planned.
+    """
+    return _planned.get() or plan_run(request, tonight.home)
+
+
+def side_by_side(
+    tonight: Night, requests: Sequence[EvaluationRequest], at_once: int, evaluate: Callable[[int], RunReport]
+) -> list[RunReport]:
+    """Evaluate all requests, as many side by side as their lanes and `at_once` allow; reports in the order of the requests.
+
+    Args:
+        evaluate: evaluates the request of that number, whatever thread it is called in.
+
+    Raises:
+        DiskFull, Exception: what the first run raised that did not end in a report. The other runs are stopped first.
+    """
+    plans = [_plan(tonight, request) for request in requests]
+    narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
+    needs = [needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)})) for n, plan in enumerate(plans)]
+    tonight.n_lanes = n_lanes([plan for plan in plans if plan])
+    if any(plan and not plan.is_finished() for plan in plans):
+        tonight.client()  # it hides keys from the processes that it starts, and so from the threads of runs
+    tails = 0 if tonight.spending else 1  # of two runs that end together a cap would stop both
+    lanes, halt = Lanes(needs, at_once, tails), threading.Event()
+    reports: list[Future[RunReport]] = [Future() for _ in requests]
+    threads: list[threading.Thread] = []
+
+    def work(number: int) -> None:
+        is_unlike = any(needs[number].excludes(earlier) for earlier in needs[:number])
+        _planned.set(None if is_unlike else plans[number])  # what it waited for may have done some of its work
+        with in_lane(lanes, number):
+            try:
+                reports[number].set_result(evaluate(number))
+            except BaseException as error:  # noqa: BLE001  (raised again in the main thread)
+                reports[number].set_exception(error)
+            finally:
+                tonight.board.end()
+
+    tonight.board.end()
+    with halted_by(halt):
+        try:
+            while not all(report.done() for report in reports):
+                heed_signals()
+                while (number := lanes.begin_next()) is not None:
+                    context = copy_context()
+                    threads.append(
+                        threading.Thread(target=context.run, args=(work, number), name=f"parley-run-{number}", daemon=True)
+                    )
+                    threads[-1].start()
+                lanes.wait_for_change(_LOOK_EVERY_S)
+                for report in reports:
+                    if report.done():
+                        report.result()
+            return [report.result() for report in reports]
+        finally:
+            halt.set()
+            _join(threads)
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    deadline = time.monotonic() + (_AFTER_SIGNAL_S if stop_asked() else _AFTER_FAULT_S)
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _plan(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
+    """None where it cannot be planned, which its run then says."""
+    known = next((plan for plan in tonight.plans if plan.request == request), None)
+    if known is not None:
+        return known
+    try:
+        return plan_run(request, tonight.home)
+    except ParleyError:
+        return None
+
+
+def n_lanes(plans: Sequence[RunPlan]) -> int:
+    """How many lanes these runs are in, 1 or more."""
+    return max(1, len({_lane(plan) for plan in plans}))
+
+
+def _lane(plan: RunPlan) -> frozenset[Endpoint]:
+    spec = plan.spec
+    asked = {endpoint_of(spec.subject, plan.subject)}
+    if spec.simulator is not None and plan.simulator is not None:
+        asked.add(endpoint_of(spec.simulator, plan.simulator))
+    return frozenset(asked)
+
+
+def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
+    """Endpoints with a budget that cannot be dealt to so many worker processes: each of these keeps to a limit of its own."""
+    return frozenset(endpoint for plan in plans for endpoint, n in budgets(plan).items() if n < workers)
+
+
+def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
+    """What decides beside whom a run may go. Two runs may want the same episode: one pays for it, and the other finds it.
+
+    Args:
+        narrow: endpoints that only one run at a time may ask.
+    """
+    lane = _lane(plan)
+    alone = (f"all of {address}" for address, _ in lane & narrow)
+    return Needs(
+        lane=lane,
+        owned=frozenset({plan.run_id, *alone, *(wanted.episode_id for wanted in plan.owed())}),
+        judged=judgements_of(plan),
+        served=frozenset(str(identity) for identity, _, _ in plan.models if identity.provider in SERVED_HERE),
+    )

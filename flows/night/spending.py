@@ -1,0 +1,108 @@
+"""What one invocation may spend, in the driver: who may pay from it, what was spent, and whether a cap is met."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from schemas.budget import Budget, CapSpent, why_stopped
+from schemas.errors import ConfigError
+from schemas.run import ModelIdentity, Provider
+from tasks.planning.models import prices_of
+from tasks.planning.plan import RunPlan
+from tasks.planning.request import ModelRequest
+from tasks.storage.ledger import Ledger, ledger_at
+from tasks.worker.purse import Payee, Price, Purse, caps_spent
+
+FREE = (Provider.RECORDED, Provider.CONTROL)
+"""Their answers cost nothing."""
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The caps of an invocation, and the ledger that all its processes count in."""
+
+    budget: Budget
+    folder: str
+    began_at: float
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where all processes count."""
+        return ledger_at(self.folder)
+
+    def purse(self, plan: RunPlan) -> Purse:
+        """What the run's models and embedder are paid from."""
+        known: dict[Payee, Price] = {
+            identity: price for identity, _, asked in plan.models if (price := token_price(plan, identity, asked)) is not None
+        }
+        embedder = plan.request.embedder
+        if plan.spec.embedder is not None and embedder is not None:
+            known[plan.spec.embedder] = embedder.usd_per_million_input or 0.0, 0.0
+        return Purse(self.folder, self.budget, self.began_at, plan.run_id, known)
+
+    def account(self) -> tuple[CapSpent, ...]:
+        """What is spent of each cap so far."""
+        return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)
+
+    def why_over(self) -> str | None:
+        """Which caps are met; None where none is."""
+        met = [one for one in self.account() if one.is_met]
+        return why_stopped(met) if met else None
+
+    @contextmanager
+    def server(self, asked: ModelRequest) -> Iterator[None]:
+        """Count the hours of a model server of ours, from its start in this block to its end."""
+        name = self.ledger.server_started(asked.n_gpus or 0.0, asked.usd_per_hour or 0.0)
+        try:
+            yield
+        finally:
+            self.ledger.server_ended(name)
+
+
+def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
+    """USD per million tokens, stated now or before; 0 for a model of ours that costs by the hour. None where nobody said."""
+    price_in, price_out = prices_of(plan, identity, asked)
+    if price_in is not None and price_out is not None:
+        return price_in, price_out
+    return (0.0, 0.0) if identity.provider in FREE or asked.usd_per_hour is not None else None
+
+
+def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:
+    """Refuse a cap that nobody can keep.
+
+    Raises:
+        ConfigError: a cap on money, and a model without a price; or one on GPU hours, and a model whose GPUs nobody stated.
+    """
+    caps = budget.caps if budget else {}
+    for plan in plans:
+        if "usd" in caps:
+            _require_known_prices(plan, caps["usd"])
+        if "gpu_hours" in caps:
+            _require_known_gpus(plan, caps["gpu_hours"])
+
+
+def _require_known_prices(plan: RunPlan, limit: float) -> None:
+    for identity, _, asked in plan.models:
+        if token_price(plan, identity, asked) is None:
+            by_hour = " or usd_per_hour (--usd-per-hour)" if asked.is_served_here else ""
+            raise ConfigError(
+                f"the cap usd={limit:.10g} cannot be kept: model {identity.label} has no price. State usd_per_million_input and"
+                f" usd_per_million_output (--price IN OUT; --simulator-price, --judge-price){by_hour}, 0 where it costs nothing;"
+                " or cap tokens or wall_hours instead"
+            )
+    embedder = plan.request.embedder if plan.spec.embedder else None
+    if embedder is not None and embedder.usd_per_million_input is None and embedder.usd_per_hour is None:
+        raise ConfigError(
+            f"the cap usd={limit:.10g} cannot be kept: embedder {embedder.spec} has no price. State usd_per_million_input"
+            " (--embedder-price IN), 0 where it costs nothing; or cap tokens or wall_hours instead"
+        )
+
+
+def _require_known_gpus(plan: RunPlan, limit: float) -> None:
+    for identity, _, asked in plan.models:
+        if asked.is_served_here and asked.n_gpus is None:
+            raise ConfigError(
+                f"the cap gpu_hours={limit:.10g} cannot be kept: nobody stated how many GPUs the server of model {identity.label}"
+                " holds. State gpus (--gpus N; `gpus` in a night's configuration), 0 where it runs on processors"
+            )

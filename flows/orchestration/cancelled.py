@@ -1,0 +1,45 @@
+"""Cancels the inner flows and tasks of a cancelled night: Prefect would call such a task crashed, or leave it running."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import State
+
+MESSAGE = "Cancelled together with its night."
+
+
+def cancel_what_it_began(flow: Any, flow_run: Any, state: Any) -> None:
+    """Hook of a flow whose run was cancelled: cancels the tasks and inner flows that were under way.
+
+    Args:
+        flow: the flow; Prefect names its arguments.
+        flow_run: its run. Where its state says that it is being cancelled, what crashed earlier stays crashed.
+        state: the state that called the hook.
+    """
+    from prefect.client.orchestration import SyncPrefectClient, get_client
+
+    began = flow_run.state.timestamp if flow_run.state and flow_run.state.is_cancelling() else state.timestamp
+    with get_client(sync_client=True) as client:
+        assert isinstance(client, SyncPrefectClient)
+        _cancel_below(client, flow_run.id, began)
+
+
+def _cancel_below(client: "SyncPrefectClient", flow_run_id: UUID, began: datetime) -> None:
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterParentFlowRunId
+    from prefect.states import Cancelled
+
+    inside = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run_id]))
+    for inner in client.read_flow_runs(flow_run_filter=inside):
+        if _was_under_way(inner.state, began):
+            client.set_flow_run_state(inner.id, Cancelled(message=MESSAGE), force=True)
+        _cancel_below(client, inner.id, began)
+    for task_run in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))):
+        if _was_under_way(task_run.state, began):
+            client.set_task_run_state(task_run.id, Cancelled(message=MESSAGE), force=True)
+
+
+def _was_under_way(state: "State | None", began: datetime) -> bool:
+    return state is None or not state.is_final() or (state.is_crashed() and state.timestamp >= began)

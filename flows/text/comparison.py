@@ -1,0 +1,133 @@
+"""A comparison on the terminal: one table for each pair of runs, at most 100 columns wide."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flows.text.result_print import distinct_names
+from schemas.display import markdown_cell, plain_line
+from tasks.metrics.registry import load, names
+
+_WIDTH = 100
+_NAME = 28
+_COLUMNS = ("metric", "old", "new", "new - old", "95% interval", "q", "MDE", "problems")
+_WIDTHS = (_NAME, 6, 6, 9, 16, 6, 6, 8)
+Row = Mapping[str, Any]
+
+
+def print_comparisons(rows: Sequence[Row]) -> None:
+    """Print rows of `comparisons`, pair by pair."""
+    for pair in _pairs(rows):
+        print("\n".join(_lines(pair)), end="\n\n")
+    if rows:
+        print(
+            textwrap.fill(
+                "Paired by problem. q: the p-value (McNemar, or Wilcoxon's signed ranks over problems), adjusted over the metrics"
+                " by Benjamini and Hochberg. MDE: the least true difference that such a pair finds in 80% of cases.",
+                _WIDTH,
+            )
+        )
+
+
+def _pairs(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    for key in dict.fromkeys((row["run_id"], row["other_run_id"]) for row in rows):
+        yield [row for row in rows if (row["run_id"], row["other_run_id"]) == key]
+
+
+def _lines(pair: Sequence[Row]) -> Iterator[str]:
+    first = pair[0]
+    yield from _fill(f"Benchmark {first['setting']} · data {first['dataset_version']}")
+    yield from _fill(f"old: {_called(first, 'other_')}")
+    yield from _fill(f"new: {_called(first)}")
+    yield ""
+    yield _line(_COLUMNS)
+    yield _line(["─" * width for width in _WIDTHS])
+    shown = distinct_names([row["metric"] for row in pair], _NAME)
+    for name, row in zip(shown, pair, strict=True):
+        yield _line((name, *_cells(row)))
+    for note in notes(pair):
+        yield from _fill(note)
+
+
+def _called(row: Row, prefix: str = "") -> str:
+    revision = f" @ {row[prefix + 'revision']}" if row[prefix + "revision"] else ""
+    return plain_line(f"{row[prefix + 'model']}{revision} (run {row[prefix + 'run_id'][:12]})", 300)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    interval = "" if row["ci_low"] is None else f"{row['ci_low']:+.3f}…{row['ci_high']:+.3f}"
+    return (
+        *(_number(row[name]) for name in ("other_mean", "mean")),
+        "–" if row["difference"] is None else f"{row['difference']:+.3f}",
+        interval,
+        *(_number(row[name]) for name in ("q_value", "mde")),
+        str(row["n_problems"]),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    name, *others = (plain_line(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    return " " + "  ".join([f"{name:<{_NAME}}", *(f"{cell:>{width}}" for cell, width in zip(others, _WIDTHS[1:], strict=True))])
+
+
+def _fill(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH - 1, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False) or [""]
+
+
+def notes(pair: Sequence[Row]) -> Iterator[str]:
+    """Sentences about what the numbers of one pair do not show: events, missing scores, other settings, moved judges."""
+    yield from map(event_text, (row for row in pair if row["event"]))
+    for row in pair:
+        if row["undefined_because"]:
+            yield f"{row['metric']}: {row['undefined_because']}"
+    lonely = [row for row in pair if row["n_unpaired"] or row["n_unpaired_other"]]
+    if lonely:
+        counts = ", ".join(f"{row['metric']} {row['n_unpaired_other']} old and {row['n_unpaired']} new" for row in lonely)
+        yield f"left out, since only one run has a score: {counts}"
+    first = pair[0]
+    if first["also_differs"]:
+        yield f"the runs also differ in {', '.join(first['also_differs'])} (parley why-rerun)"
+    if first["judge_n"] is not None:
+        yield judge_text(first)
+
+
+def event_text(row: Row) -> str:
+    """A regression or improvement in one line."""
+    at_least = f"threshold {row['threshold']:g}, q = {row['q_value']:.3g}"
+    said = f"{row['event']}: {row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f} ({row['difference']:+.3f}; {at_least})"
+    moved = row["judge_n_changed"]
+    return f"{said}; the judge moved, too: {moved} of {row['judge_n']} judgements" if moved else said
+
+
+def judge_text(row: Row) -> str:
+    """How far the judges moved between the two nights."""
+    shift = "" if row["judge_mean_shift"] is None else f", mean shift {row['judge_mean_shift']:+.3g}"
+    return f"the judges answered {row['judge_n_changed']} of {row['judge_n']} bundled cases otherwise than then{shift}"
+
+
+def comparison_markdown(rows: Sequence[Row]) -> str:
+    """The comparisons of some runs as one markdown table; all cells are data."""
+    if not rows:
+        return ""
+    lines = [("run", "against", "metric", "old", "new", "difference", "95% interval", "q", "MDE", "event")]
+    for row in rows:
+        old, new, difference, interval, q_value, mde, _ = _cells(row)
+        against = f"{row['against']} {row['other_model']}"
+        lines.append(
+            (
+                f"{row['setting']} · {row['model']}",
+                against,
+                _heading(row["metric"]),
+                *(old, new, difference, interval, q_value, mde, row["event"] or ""),
+            )
+        )
+    cells = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
+    return "\n".join([cells[0], "|" + " --- |" * len(lines[0]), *cells[1:]])
+
+
+def _heading(metric: str) -> str:
+    return load(metric).heading if metric in names() else metric

@@ -1,0 +1,81 @@
+"""Shows what a night would ask and pay, as text or JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.text.results import print_rows
+from schemas.display import plain_line
+from tasks.planning.plan import plan_run
+from tasks.planning.request import EvaluationRequest
+from tasks.storage.home import Home
+
+
+def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], *, json_output: bool) -> None:
+    """Print an estimate for each request."""
+    estimates = [estimate(plan_run(request, home)) for request in requests]
+    if json_output:
+        for one in estimates:
+            print(json.dumps(asdict(one)))
+        return
+    columns = (
+        "benchmark",
+        "model",
+        "episodes",
+        "owed",
+        "calls",
+        "simulator calls",
+        "judge calls",
+        "input tokens",
+        "output tokens",
+        "USD",
+    )
+    rows = [
+        (
+            e.benchmark,
+            e.model,
+            e.episodes,
+            e.owed,
+            e.calls,
+            e.simulator_calls,
+            e.judge_calls,
+            e.input_tokens + e.simulator_input_tokens + e.judge_input_tokens,
+            e.output_tokens + e.simulator_output_tokens + e.judge_output_tokens,
+            "no price" if e.usd is None else f"{e.usd:.2f}",
+        )
+        for e in estimates
+    ]
+    print_rows("Dry run: nothing was started", columns, rows)
+    if len(estimates) > 1:
+        print(f"In all: {_in_all(estimates)}.")
+    print(
+        f"{_exactness(estimates)} Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
+        " tokens an answer (or max_tokens, if less)."
+    )
+    for command in dict.fromkeys(command for one in estimates for command in one.serves):
+        print(f"starts: {plain_line(command, 2000)}")
+    models_of: dict[str, dict[str, None]] = {}
+    for variable, model in (pair for one in estimates for pair in one.keys_not_set):
+        models_of.setdefault(variable, {})[plain_line(model)] = None
+    if models_of:
+        print("not set: " + "; ".join(f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()))
+
+
+def _in_all(estimates: Sequence[Estimate]) -> str:
+    calls, spoken = sum(e.calls for e in estimates), sum(e.simulator_calls for e in estimates)
+    judged = sum(e.judge_calls for e in estimates)
+    priced = [e.usd for e in estimates if e.usd is not None]
+    n_unpriced = len(estimates) - len(priced)
+    unpriced = f", {n_unpriced} of {len(estimates)} runs without a price" if n_unpriced else ""
+    of_judges = f", {judged} of judges" if judged else ""
+    return f"{calls} calls and {spoken} of simulators{of_judges}, {sum(priced):.2f} USD{unpriced}"
+
+
+def _exactness(estimates: Sequence[Estimate]) -> str:
+    if not any(e.at_most for e in estimates):
+        return "Calls are exact unless one fails."
+    return (
+        "Calls are exact unless one fails; where dialogues may end early, as if all went to their last round,"
+        " an agent's turns to their last request, and a judge were asked about every round of what is not played yet."
+    )
