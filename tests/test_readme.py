@@ -17,7 +17,7 @@ PAGES = tuple(path for path in own_files() if path.suffix == ".md" and "/prompts
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
 @cache
@@ -121,7 +121,7 @@ def test_entrypoints_of_the_deployments_are_flows_that_take_these_parameters() -
     from importlib import import_module
 
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    assert {deployment["name"] for deployment in deployments} == {"nightly", "on-demand"}
+    assert {deployment["name"] for deployment in deployments} == {"nightly", "on-demand", "backfill"}
     for deployment in deployments:
         module, _, name = deployment["entrypoint"].rpartition(".")
         flow = getattr(import_module(module), name)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.own_files import ROOT, own_files, relative
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 PACKAGES = ("schemas", "sandbox", "tasks", "warehouse", "flows")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

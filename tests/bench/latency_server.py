@@ -19,10 +19,11 @@ from typing import Any
 import orjson
 
 WORDS = "the loop adds each item once and keeps the name and the order of arguments as they were asked for in the first request; "
-ANSWER = "```python\ndef solve(items):\n    return sum(items)\n```\n" + WORDS * 3
 OUTPUT_TOKENS = 120
 MARK = "@MARK@"
 """In an answer's text: the conversation's digest is put there."""
+ANSWER = f"```python\ndef solve(items):\n    return sum(items)  # {MARK}\n```\n" + WORDS * 3
+"""No two are alike, so that each has to be tested."""
 
 
 class Load:
@@ -45,6 +46,8 @@ class Load:
             "repeated": self.requests - len(self.seen),
             "max_in_flight": self.max_in_flight,
             "window_s": window,
+            "first_s": self.first_s,
+            "last_s": self.last_s,
             "promised_s": self.promised_s,
             "cpu_s": _cpu_s() - self.cpu_s,
         }
@@ -72,8 +75,8 @@ class Latency:
 class Connection(asyncio.Protocol):
     """One client connection: requests one after another."""
 
-    def __init__(self, load: Load, latency: Latency, text: str) -> None:
-        self.load, self.latency, self.text = load, latency, text
+    def __init__(self, load: Load, latency: Latency, text: str, name: str) -> None:
+        self.load, self.latency, self.text, self.name = load, latency, text, name
         self.buffer = bytearray()
         self.transport: Any = None
 
@@ -100,7 +103,7 @@ class Connection(asyncio.Protocol):
         if path.endswith(b"/chat/completions"):
             self.chat(body)
         elif path.endswith(b"/models"):
-            self.send({"object": "list", "data": [{"id": "mock", "object": "model"}]})
+            self.send({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         elif path == b"/stats":
             self.send(self.load.stats())
         elif path == b"/reset":
@@ -125,14 +128,14 @@ class Connection(asyncio.Protocol):
     def answer(self, load: Load, size: int, digest: int) -> None:
         load.in_flight -= 1
         load.answered += 1
-        load.last_s = time.monotonic()
+        load.last_s = time.monotonic()  # of the whole machine: several servers can be compared
         usage = {"prompt_tokens": size // 4, "completion_tokens": OUTPUT_TOKENS}
         choice = {
             "index": 0,
             "finish_reason": "stop",
             "message": {"role": "assistant", "content": self.text.replace(MARK, f"{digest:x}")},
         }
-        self.send({"id": "chatcmpl", "object": "chat.completion", "model": "mock", "choices": [choice], "usage": usage})
+        self.send({"id": "chatcmpl", "object": "chat.completion", "model": self.name, "choices": [choice], "usage": usage})
 
     def send(self, answer: dict[str, Any], status: int = 200) -> None:
         if self.transport is None:
@@ -142,10 +145,10 @@ class Connection(asyncio.Protocol):
         self.transport.write(head.encode() + body)
 
 
-async def _serve(latency: Latency, text: str, max_seconds: float) -> None:
+async def _serve(latency: Latency, text: str, name: str, max_seconds: float) -> None:
     load = Load()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(load, latency, text), "127.0.0.1", 0, backlog=4096)
+    server = await loop.create_server(lambda: Connection(load, latency, text, name), "127.0.0.1", 0, backlog=4096)
     print(json.dumps({"base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"}), flush=True)
     async with server:
         await asyncio.sleep(max_seconds)
@@ -157,9 +160,10 @@ def main() -> None:
     parser.add_argument("--sigma", type=float, default=0.0, help="of the log-normal; 0 is a fixed latency")
     parser.add_argument("--max-seconds", type=float, default=600.0, help="it stops by itself after this long")
     parser.add_argument("--answer", type=Path, help=f"a file with the text of every answer; {MARK} in it is put another word for")
+    parser.add_argument("--name", default="mock", help="of the model")
     asked = parser.parse_args()
     text = asked.answer.read_text() if asked.answer else ANSWER
-    work = _serve(Latency(asked.latency_s, asked.sigma), text, asked.max_seconds)
+    work = _serve(Latency(asked.latency_s, asked.sigma), text, asked.name, asked.max_seconds)
     try:
         import uvloop
     except ImportError:

@@ -26,15 +26,19 @@ class TimedBoard(Board):
         self._used: dict[int, float] = {}
         self.programs_ahead = 0
         """Programs that were decided while dialogues were played."""
+        self.answers = self.runs = 0
+        """Answers that were tested so far, and sandbox runs that it took."""
 
-    def stage(self, title: str, stage: str, total: int = 0) -> None:
+    def stage(self, title: str, stage: str, total: int = 0, unit: str = "episodes") -> None:
         self.mark(stage)
-        super().stage(title, stage, total)
+        super().stage(title, stage, total, unit)
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """Notes also what of the next stage is done in this one."""
         if (progress["stage"], self.stage_name) == ("execute", "converse"):
             self.programs_ahead += progress["programs"]
+        self.answers += progress["answers"]
+        self.runs += progress["runs"]
         super().report(progress)
 
     def mark(self, name: str) -> None:
@@ -98,6 +102,8 @@ def main() -> None:
                 "calls": report.model_calls,
                 "owed": report.owed,
                 "programs_ahead": board.programs_ahead,
+                "answers": board.answers,
+                "runs": board.runs,
                 "stages": board.stages(),
             }
         )

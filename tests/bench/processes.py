@@ -44,10 +44,12 @@ class Server:
 
 
 @contextmanager
-def latency_server(latency_s: float, sigma: float, max_seconds: float, *, answer: Path | None = None) -> Iterator[Server]:
+def latency_server(
+    latency_s: float, sigma: float, max_seconds: float, *, answer: Path | None = None, name: str = "mock"
+) -> Iterator[Server]:
     """A server of its own process for the time of the block; what it says stands in the file `answer`, if one is given."""
     command = [sys.executable, "-m", "tests.bench.latency_server", "--latency-s", str(latency_s), "--sigma", str(sigma)]
-    command += [] if answer is None else ["--answer", str(answer)]
+    command += ["--name", name, *([] if answer is None else ["--answer", str(answer)])]
     process = subprocess.Popen(
         [*command, "--max-seconds", str(max_seconds)], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment()
     )

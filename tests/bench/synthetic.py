@@ -1,12 +1,13 @@
 """Synthetic dialogues for the benches: raw task files in a bundled benchmark's format, and a plugin for what none of them has.
 
-The plugin is found as any third party's is, by entry points: `bench` is a benchmark of dialogues with any number of turns,
+The plugin is found as any third party's is, by entry points: `bench` is a benchmark of dialogues with any number of turns, `talk`
+one whose answers are not tested,
 `instant` a sandbox that runs nothing and passes every program at once, which leaves the time of the stage around it.
 """
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,10 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
+from schemas.score import Score, reason_of
 from tasks.benchmarks.codeif import BENCHMARK as CODEIF
 from tasks.benchmarks.codeif.strategies import STRATEGIES
-from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, ScoreRequest, Scores, Staged
 from tasks.benchmarks.results import Results
 
 ASK = (
@@ -27,6 +29,7 @@ ASK = (
 )
 ENTRY_POINTS = """[parley.benchmarks]
 bench = tests.bench.synthetic:BENCHMARK
+talk = tests.bench.synthetic:TALK
 [parley.sandboxes]
 instant = tests.bench.synthetic:InstantSandbox
 """
@@ -75,6 +78,30 @@ def stage(source: Path, dataset_version: str) -> Staged:
     return Staged(tuple(d for _, d in rows), tuple(p for p, _ in rows), (), len(rows))
 
 
+def stage_talk(source: Path, dataset_version: str) -> Staged:
+    """The same, for the benchmark `talk`."""
+    staged = stage(source, dataset_version)
+    named = {"benchmark": "talk"}
+    dialogs = tuple(one.model_copy(update=named) for one in staged.dialogs)
+    return Staged(dialogs, tuple(one.model_copy(update=named) for one in staged.problems), (), staged.n_input)
+
+
+def score_talk(request: ScoreRequest) -> Sequence[Score]:
+    """1 for each answer that is there."""
+    return tuple(
+        Score(
+            **one.episode.model_dump(include={"run_id", "benchmark", "model", "episode_id", "problem_id", "sample"}),
+            turn=turn,
+            metric="pass_at_1",
+            metric_version=1,
+            value=None if one.episode.answer(turn) is None else 1.0,
+            unscored_reason=reason_of(one.episode, turn) if one.episode.answer(turn) is None else None,
+        )
+        for one in request.played
+        for turn in one.dialog.generated_turns
+    )
+
+
 def _row(task: int, n_turns: int, dataset_version: str) -> tuple[Problem, Dialog]:
     names = (BASE_INSTRUCTION, *(f"case {turn}" for turn in range(2, n_turns + 1)))
     texts = [ASK.format(task=task, turn=turn) for turn in range(1, n_turns + 1)]
@@ -117,6 +144,13 @@ BENCHMARK: Benchmark = replace(
     about=replace(CODEIF.about, name="bench", title="synthetic dialogues"),
     data=replace(CODEIF.data, stage=stage),
     results=Results(),
+)
+TALK: Benchmark = replace(
+    BENCHMARK,
+    about=replace(BENCHMARK.about, name="talk", title="synthetic dialogues without programs"),
+    data=replace(BENCHMARK.data, stage=stage_talk),
+    programs=NO_PROGRAMS,
+    scores=Scores(metrics=("pass_at_1",), score=score_talk),
 )
 
 

@@ -47,6 +47,7 @@ LOADS = (
     Load("mixed", 4096, 1.0, sigma=0.5, aim=0.95),
 )
 NIGHT = Load("night", 2664, 1.0)
+TESTED = Load("tested", 300, 0.2)
 CURVE = Load("curve", 500, 0.2)
 CURVES = ((1, 256), (2, 256), (3, 256), (2, 32), (2, 64), (2, 128), (2, 512))
 """(worker processes, requests in flight)."""
@@ -70,12 +71,12 @@ class Bench:
             for task, count in enumerate(turns, 1):
                 file.write(json.dumps([ASK.format(task=task, turn=turn) for turn in range(1, count + 1)]) + "\n")
 
-    def night(self, server: Server, workers: int, in_flight: int, *, apart: bool = False) -> Watched:
+    def night(self, server: Server, workers: int, in_flight: int, *, apart: bool = False, sandbox: str = "instant") -> Watched:
         """The product, whole path, in a home of its own; `apart`: no programs beside dialogues."""
         home = Path(tempfile.mkdtemp(dir=self.folder))
         command = [sys.executable, "-m", "tests.bench.one_night", "--benchmark", self.benchmark, "--data", str(self.data)]
         command += ["--base-url", server.base_url, "--in-flight", str(in_flight), "--workers", str(workers)]
-        command += ["--apart"] if apart else []
+        command += ["--sandbox", sandbox, *(["--apart"] if apart else [])]
         environ = environment({"PARLEY_HOME": str(home)}, self.plugin)
         return watch([*command, "--began", str(time.monotonic())], environ, LIMIT_S)
 
@@ -159,6 +160,23 @@ def whole_night(in_flight: int, workers: int) -> None:
         )
 
 
+def tested_night(in_flight: int, workers: int) -> None:
+    """300 dialogues of six turns, each answer tested in the default sandbox: runs an answer, and the whole time."""
+    load = TESTED
+    with tempfile.TemporaryDirectory() as folder, latency_server(load.latency_s, 0.0, 2 * LIMIT_S) as server:
+        bench = Bench(Path(folder), load)
+        print(
+            f"\ntested: {load.n_dialogs} dialogues, {bench.n_turns} answers, {load.latency_s:g} s, {in_flight} in flight",
+            flush=True,
+        )
+        ran = bench.night(server, workers, in_flight, sandbox="zygote")
+        said = json.loads(ran.out.splitlines()[-1])
+        _stages(said, bench.n_turns)
+        n_programs = load.n_dialogs * TURNS * (TURNS + 1) // 2
+        print(f"  {n_programs} programs in {said['runs']} runs: {said['runs'] / max(1, said['answers']):.2f} an answer")
+        print(f"  the whole run {ran.wall_s:.1f} s (aim: under 60 s), {ran.cpu_s:.1f} CPU s")
+
+
 def programs_per_s(n_programs: int = 60) -> float:
     """Trivial programs a second in the default sandbox, two at a time."""
     from concurrent.futures import ThreadPoolExecutor
@@ -185,7 +203,7 @@ def curves() -> None:
 
 
 def main() -> None:
-    parts = (*(load.name for load in LOADS), "night", "curves")
+    parts = (*(load.name for load in LOADS), "night", "tested", "curves")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help=f"any of {', '.join(parts)}; without one, all (about 15 minutes)"
@@ -203,6 +221,8 @@ def main() -> None:
             compare(load, asked.in_flight, asked.workers, not asked.no_peers)
     if "night" in wanted:
         whole_night(asked.in_flight, asked.workers)
+    if "tested" in wanted:
+        tested_night(min(64, asked.in_flight), asked.workers)
     if "curves" in wanted:
         curves()
 

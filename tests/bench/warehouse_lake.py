@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog, Role, Turn
+from schemas.episode import StepKind
 from schemas.problem import Instruction, Problem, TestSuite
 from schemas.run import ModelIdentity, ModelRecord, NightRecord, Provider, RunRecord, RunSpec
 from schemas.tables import TABLES
@@ -167,12 +168,12 @@ class BenchLake:
             "finish_reason": if_else(pa.array(answers), "stop", None),
             "served_model": if_else(pa.array(answers), spec.subject.name, None),
             "n_calls": answers.astype(np.int64),
-            "program": None,
-            "feedback": None,
+            "kind": StepKind.MESSAGE.value,
+            **dict.fromkeys(("calls", "programs", "labels"), ()),
         }
         kind = TABLES["episodes"].schema.field("steps").type
         struct = pa.StructArray.from_arrays(
-            [_column(steps[field.name], n, field.type) for field in kind.value_type], fields=list(kind.value_type)
+            [_column(steps.get(field.name), n, field.type) for field in kind.value_type], fields=list(kind.value_type)
         )
         offsets = pa.array(np.arange(self.dialogs + 1, dtype=np.int32) * _ROW_SIZE)
         return {
@@ -210,6 +211,8 @@ class BenchLake:
             "duration_s": draw.random(n).round(4),
             "verdict_id": random_ids(draw, n),
             "sandbox": "bubblewrap",
+            "n_cases": None,
+            "n_passed": None,
         }
 
     def _scores(self, ids: pa.Array, draw: np.random.Generator) -> dict[str, Any]:

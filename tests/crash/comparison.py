@@ -11,7 +11,7 @@ from sandbox.host.abandoned import start_time
 from sandbox.host.memory_cgroup import _writable_parent
 from warehouse.connect import connect, identifier
 
-TIMES = frozenset({"started_at", "finished_at", "checked_at", "latency_s", "duration_s"})
+TIMES = frozenset({"started_at", "finished_at", "checked_at", "first_seen", "latency_s", "duration_s"})
 """Clocks and how long things took."""
 ATTEMPTS = frozenset({"attempt", "part"})
 """An episode that a kill ended is taken up as a further attempt, and a part's name is made of episodes and attempts."""

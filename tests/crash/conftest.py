@@ -1,4 +1,4 @@
-"""What the nights of this folder share: a standing Prefect server, and one night that nothing interrupted."""
+"""What the nights of this folder share: one night that nothing interrupted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 from tests.crash.comparison import Tables, tables
 from tests.crash.night import TURNS, Night, adopting_orphans, counting_server
-from tests.flows.conftest import server_url as server_url
 from tests.warehouse.small_lake import SmallLake
 from warehouse.publish import publish
 

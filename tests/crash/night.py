@@ -243,12 +243,18 @@ def _still(find: Any) -> list[psutil.Process]:
     return _still(find)
 
 
-def write_plugin(folder: Path, name: str = "crash", benchmark: str = "tests.crash.six_turns:BENCHMARK") -> None:
-    """What an installed package would offer as entry point: a benchmark of the tests' own."""
+def write_plugin(
+    folder: Path,
+    name: str = "crash",
+    benchmark: str = "tests.crash.six_turns:BENCHMARK",
+    agent: tuple[str, str] | None = None,
+) -> None:
+    """What an installed package would offer as entry points: a benchmark of the tests' own, and an agent (name, place)."""
+    agents = "[parley.agents]\n{} = {}\n".format(*agent) if agent else ""
     info = folder / f"parley_{name}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: parley-{name}\nVersion: 1\n", encoding="ascii")
-    (info / "entry_points.txt").write_text(f"[parley.benchmarks]\n{name} = {benchmark}\n", encoding="ascii")
+    (info / "entry_points.txt").write_text(f"[parley.benchmarks]\n{name} = {benchmark}\n{agents}", encoding="ascii")
 
 
 def kill_now(process: psutil.Process, victim: Victim) -> Happened:

@@ -16,7 +16,7 @@ from tests.crash.conftest import with_earlier_nights
 from tests.crash.night import TURNS, Kill, Night, counting_server
 from warehouse.connect import query
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1200), pytest.mark.usefixtures("bubblewrap")]
 
 
 @pytest.fixture

@@ -45,13 +45,13 @@ from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 shard = pickle.loads(Path(sys.argv[1]).read_bytes())
 play = converse_shard if type(shard).__name__ == "ConverseShard" else execute_shard
-execution = sys.modules["tasks.worker.execute_shard"]
-run_program = execution.run_program
+execution = sys.modules["tasks.worker.deciding"]
+run_answer = execution.run_answer
 def stopped_at_the_first(*arguments):
-    execution.run_program = run_program
+    execution.run_answer = run_answer
     os.kill(os.getpid(), signal.SIGSTOP)
-    return run_program(*arguments)
-execution.run_program = stopped_at_the_first
+    return run_answer(*arguments)
+execution.run_answer = stopped_at_the_first
 print("ready", flush=True)
 try:
     print(play(shard).part)

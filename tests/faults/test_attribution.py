@@ -107,8 +107,12 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(night
     without = [v for v in played.verdicts if v.episode_id == refused.episode_id and v.turn > 1]
     assert {(v.outcome, v.detail) for v in without} == {(Outcome.ERROR, refused.error)}
     missing = [s for s in played.scores if s.episode_id == refused.episode_id and s.turn > 1]
-    assert {s.unscored_reason for s in missing} == {UnscoredReason.NO_ANSWER}
-    assert "1 of 2 episodes have infra faults or unscored turns (0 infra)" in (played.withheld_because or "")
+    too_long = said == "longer than its context"
+    reason = UnscoredReason.CONTEXT_LENGTH if too_long else UnscoredReason.NO_ANSWER
+    assert {s.unscored_reason for s in missing} == {reason}
+    withheld = "" if too_long else "1 of 2 episodes have infra faults or unscored turns (0 infra)"
+    assert withheld in (played.withheld_because or "")
+    assert (played.withheld_because is None) == too_long
 
 
 @pytest.mark.parametrize("reply", [TRUNCATED, Reply(content=TRUNCATED.content, finish_reason="content_filter")])

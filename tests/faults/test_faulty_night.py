@@ -16,7 +16,7 @@ from tests.fixtures.model_server import Reply, default_answer, model_server
 from tests.flows.parley_command import SAMPLE, parley
 from warehouse.connect import query
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 SAMPLES = 4
 SEED = 129
 """Draws every misbehaviour at least once in the sample's 32 dialogues, and no other model at the very first answer."""
@@ -81,7 +81,8 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
         assert done.code == 3, done.err
         assert (line["episodes"], line["owed"], line["n_infra"], line["published"]) == (8 * SAMPLES, 0, 0, False)
         assert line["model_calls"] == n_requests
-        assert f"{n_refused} of {8 * SAMPLES} episodes have infra faults or unscored turns (0 infra)" in done.err
+        n_filtered = sum(reply == MISBEHAVIOUR["content filter"] for reply in given)
+        assert f"{n_filtered} of {8 * SAMPLES} episodes have infra faults or unscored turns (0 infra)" in done.err
         assert "max_fault_share" in done.err
         (record,) = rows(standing_home, "SELECT status, withheld_reason, n_truncated FROM runs")
         assert (record["status"], record["n_truncated"]) == ("withheld", n_cut)
@@ -97,7 +98,7 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
     stops = {r["stop_reason"]: r["n"] for r in rows(standing_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")}
     assert stops == {"finished": 8 * SAMPLES - n_refused, "subject_error": n_refused}
     unscored = rows(standing_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL")
-    assert {row["r"] for row in unscored} <= {"no_answer", "nothing_to_forget"}
+    assert {row["r"] for row in unscored} <= {"no_answer", "context_length", "nothing_to_forget"}
 
 
 def assert_denominators_add_up(home: Path) -> None:
@@ -108,7 +109,8 @@ def assert_denominators_add_up(home: Path) -> None:
     assert rows(home, "SELECT count(*) n FROM run_episodes") == [{"n": 8 * SAMPLES}]
     (turns,) = rows(
         home,
-        "SELECT sum(n + n_unscored) ia, sum(n_ca + n_ca_unscored) ca, sum(n_ifr + n_ifr_unscored + n_ifr_not_applicable) ifr"
+        "SELECT sum(n + n_unscored + n_not_applicable) ia, sum(n_ca + n_ca_unscored + n_ca_not_applicable) ca,"
+        " sum(n_ifr + n_ifr_unscored + n_ifr_not_applicable) ifr"
         " FROM codeif_turns WHERE axis = 'turn' AND level <> 'all'",
     )
     assert turns == {

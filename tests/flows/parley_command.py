@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,17 @@ class Done:
         """What it printed, as JSON: it must have ended well."""
         assert self.code == 0, f"exit code {self.code}: {self.err}\n{self.out}"
         return json.loads(self.out)
+
+
+PROFILED = {"PYTHONPROFILEIMPORTTIME": "1"}
+"""Variables with which a command says what it imports."""
+_IMPORTED = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s+(\S+)$", re.MULTILINE)
+
+
+def imported(done: Done) -> set[str]:
+    """Packages of which a `PROFILED` command imported a part: one only looked for is listed as well. It must have ended well."""
+    assert done.code == 0, done.err
+    return {name.partition(".")[0] for name in _IMPORTED.findall(done.err) if "." in name}
 
 
 def environment(home: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -125,7 +137,7 @@ def _checked(done: Done) -> Done:
 
 
 @contextmanager
-def started(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
+def started(home: Path, *arguments: object, environ: Mapping[str, str] | None = None) -> Iterator["subprocess.Popen[str]"]:
     """The command as a process; killed with the block if it still runs."""
     process = subprocess.Popen(
         command(*arguments),
@@ -133,7 +145,7 @@ def started(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(home),
+        env=environment(home, environ),
         cwd=home.parent,
     )
     try:

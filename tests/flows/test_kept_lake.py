@@ -64,10 +64,19 @@ def asked_again(kept: Home, record: RunRecord) -> RunPlan:
     return plan_run(request, kept)
 
 
-def test_every_episode_id_stands_and_none_is_owed(kept: Home) -> None:
+@pytest.fixture
+def migrated(kept: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """The lake after `parley publish --migrate`."""
+    monkeypatch.setattr("sys.argv", ["parley"])
+    done = CliRunner().invoke(app, ["publish", "--migrate"])
+    assert done.exit_code == 0, done.output
+    return kept
+
+
+def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
     seen = 0
-    for record in records(kept):
-        plan = asked_again(kept, record)
+    for record in records(migrated):
+        plan = asked_again(migrated, record)
         members = {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **kept_keys(record))}
         wanted = {one.episode_id for one in plan.wanted}
         assert members <= wanted, record.setting
@@ -76,11 +85,8 @@ def test_every_episode_id_stands_and_none_is_owed(kept: Home) -> None:
     assert seen == 16
 
 
-def test_its_tables_are_published_after_a_migration(kept: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["parley"])
-    done = CliRunner().invoke(app, ["publish", "--migrate"])
-    assert done.exit_code == 0, done.output
-    _, rows = query(kept.path, "SELECT model, setting, metric, mean, n FROM leaderboard ORDER BY ALL")
+def test_its_tables_are_published_after_a_migration(migrated: Home) -> None:
+    _, rows = query(migrated.path, "SELECT model, setting, metric, mean, n FROM leaderboard ORDER BY ALL")
     gold = {(row[1], row[2]): row[3] for row in rows if row[0] == "control:gold"}
     assert gold["codeif.static", "instruction_accuracy"] == gold["convcode.live[none]", "mrr"] == 1.0
     assert len({row[0] for row in rows}) == 2

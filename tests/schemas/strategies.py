@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from schemas.embedding import Float32
 from schemas.score import Score, UnscoredReason
 
 INT64 = 2**63
@@ -44,6 +45,8 @@ def values(annotation: Any, metadata: list[Any]) -> st.SearchStrategy[Any]:
         if len(inner) == 2 and inner[1] is Ellipsis:
             return st.lists(values(inner[0], []), min_size=_bound(metadata, MinLen, "min_length") or 0, max_size=3).map(tuple)
         return st.tuples(*(values(a, []) for a in inner))
+    if annotation is Float32:
+        return st.floats(width=32, allow_nan=False, allow_infinity=False)
     if issubclass(annotation, BaseModel):
         return models(annotation)
     if issubclass(annotation, Enum):

@@ -2,6 +2,7 @@
 
 import pickle
 
+import duckdb
 import pytest
 from pydantic import ValidationError
 
@@ -12,6 +13,7 @@ from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, 
 from schemas.problem import Problem
 from schemas.run import ModelIdentity, Provider
 from schemas.score import Score, UnscoredReason
+from warehouse.sql_files import load_all
 
 
 def test_there_are_nine_feedback_settings_with_the_papers_names():
@@ -66,7 +68,22 @@ def test_a_score_has_a_value_or_a_reason(value: float | None, reason: UnscoredRe
 
 
 def test_only_what_is_missing_through_a_fault_counts_against_a_run():
-    assert [reason for reason in UnscoredReason if not reason.is_fault] == [UnscoredReason.NOTHING_TO_FORGET]
+    assert [reason.value for reason in UnscoredReason if not reason.is_fault] == [
+        "nothing_to_forget",
+        "undefined",
+        "source_missing",
+        "context_length",
+        "toolchain_missing",
+    ]
+
+
+def test_the_warehouse_knows_the_same_faults():
+    macro = load_all("ddl", ("is_fault",))[0].statement
+    connection = duckdb.connect(":memory:")
+    connection.execute(macro)
+    for reason in UnscoredReason:
+        assert connection.execute("select is_fault(?)", [reason.value]).fetchone() == (reason.is_fault,)
+    assert connection.execute("select is_fault(null)").fetchone() == (False,)
 
 
 def episode(stop: StopReason) -> Episode:

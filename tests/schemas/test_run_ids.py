@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from schemas.embedding import EmbedderIdentity
 from schemas.problem import SuiteKind
-from schemas.run import Limits, ModelEndpoint, ModelIdentity, RunSpec, Sampling, judgement_id, verdict_id
+from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunSpec, Sampling, judgement_id
+from schemas.verdict import verdict_id
 from tests.schemas.strategies import TEXT, Path, changed, leaves, models
 
 few = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -29,16 +31,20 @@ EPISODE = {
     *under("sampling", Sampling),
     ("prompts",),
     ("seed",),
+    *under("agent", AgentIdentity),
+    *under("embedder_in_play", EmbedderIdentity),
 }
 """Fields of a RunSpec that can change what is said."""
 RUN_ONLY = {
     ("dataset_digest",),
     ("scoring_options",),
     *under("judge", ModelIdentity),
+    *under("embedder", EmbedderIdentity),
     ("samples",),
     ("sandbox",),
     *under("limits", Limits),
     ("runner_version",),
+    ("judges",),
 }
 """Fields that make another run of the same episodes."""
 
@@ -71,18 +77,26 @@ def test_each_field_changes_the_run_and_only_what_is_said_changes_the_episode(
     path: Path, data: st.DataObject, spec: RunSpec, row: str, sample: int
 ):
     if len(path) == 2 and getattr(spec, path[0]) is None:
-        spec = spec.model_copy(update={path[0]: data.draw(models(ModelIdentity))})
+        spec = spec.model_copy(update={path[0]: data.draw(models(_kind(path[0])))})
     other = data.draw(changed(RunSpec, spec, path))
     assert other != spec
     assert other.run_id != spec.run_id
     assert (other.episode_id(row, sample) != spec.episode_id(row, sample)) == (path in EPISODE)
 
 
-@pytest.mark.parametrize(("name", "in_episode"), [("simulator", True), ("judge", False)])
+def _kind(name: str) -> type[BaseModel]:
+    if name.startswith("embedder"):
+        return EmbedderIdentity
+    return AgentIdentity if name == "agent" else ModelIdentity
+
+
+@pytest.mark.parametrize(
+    ("name", "in_episode"), [("simulator", True), ("judge", False), ("embedder", False), ("embedder_in_play", True)]
+)
 @few
-@given(spec=models(RunSpec), model=models(ModelIdentity))
-def test_having_none_of_a_model_is_another_run(name: str, in_episode: bool, spec: RunSpec, model: ModelIdentity):
-    with_it, without = spec.model_copy(update={name: model}), spec.model_copy(update={name: None})
+@given(data=st.data(), spec=models(RunSpec))
+def test_having_none_of_a_model_is_another_run(name: str, in_episode: bool, data: st.DataObject, spec: RunSpec):
+    with_it, without = spec.model_copy(update={name: data.draw(models(_kind(name)))}), spec.model_copy(update={name: None})
     assert with_it.run_id != without.run_id
     assert (with_it.episode_id("row", 0) != without.episode_id("row", 0)) == in_episode
 

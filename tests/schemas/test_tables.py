@@ -8,18 +8,28 @@ from schemas.content_id import content_id
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY, Table, arrow_type
 
 PINNED: dict[str, tuple[int, str]] = {
-    "dialogs": (2, "9a10cd4098708366e573992d73fbdebd"),
+    "dialogs": (3, "ebda4fe25218e54a2d02ebce97c80a42"),
     "problems": (2, "353ae10f93c058cd6712f8e275c54e93"),
     "quarantine": (1, "a39c38b2ade83aaf1c81832fe8ec1ab1"),
-    "episodes": (2, "a6134a3b771139a126b8e31a55a5c09d"),
-    "test_verdicts": (2, "a24e0256e8b28b3cf3bd1038ce74237e"),
-    "judge_verdicts": (1, "a24c6b4faab74aa0630691bf77c0df02"),
+    "episodes": (3, "b43817f5b602cb47426f8364655476be"),
+    "test_verdicts": (3, "8cb33f0f56b267a53b7b331813389bac"),
+    "judge_verdicts": (2, "116ff3bceb5f9e655eb247436ae1edf6"),
+    "judge_drift_answers": (1, "de63b94f6dc90fc0cf818d342027eb9e"),
     "scores": (1, "52428ceb3e7146541a39041ed0a740c4"),
-    "runs": (3, "a6e4a813e1fb7a2bd479aa5ca088428d"),
+    "runs": (5, "682e5ae00a9a62c03a41b0cfe491068b"),
     "run_episodes": (1, "e726a819fbe028de7d6eee0774c4fd10"),
     "quality_checks": (1, "755f04d80bd595cfcf7eff6f0e23db26"),
-    "models": (1, "902d04772c0499c92583132a22f20eef"),
-    "nights": (2, "40d870b05cfc76586bbed792f778b645"),
+    "models": (2, "3d71cff171d295240319508781b40714"),
+    "served_hours": (1, "e11a1b18e1a3f27933a0545a9a99689b"),
+    "nights": (4, "d3bd8f1aa9266e03530e4c37f1a91242"),
+    "checkpoints": (1, "fdeeea56622a8b9cc7008dc2c7c011c4"),
+    "embeddings": (1, "173142547dafcef53ba54ad93c39df5d"),
+    "ratings": (1, "ea15d528bf720e51c0e08d58ad10adb7"),
+    "contexts": (1, "890830ca6dc001b83afdd060db9a5455"),
+    "comparison_rules": (1, "d48bb3c615f8e1d3fdf3b25e3b12273f"),
+    "releases": (1, "d1390351b74d9acc6abe9e0ebe1e75a9"),
+    "serving": (1, "61e39bb09cf763f0c59f921c5815c405"),
+    "stage_times": (1, "cd981006bcc83b5486a94e6ae2636ff6"),
 }
 
 

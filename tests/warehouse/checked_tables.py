@@ -14,12 +14,13 @@ from schemas.problem import Instruction, Problem, TestSuite
 from schemas.rows import to_arrow
 from schemas.score import Score, UnscoredReason
 from schemas.tables import TABLES
-from schemas.verdict import Outcome, TestVerdict
+from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from warehouse.checks import CheckContext, Implication, problem_digests
 
 BENCHMARK, MODEL, RUN = "pairs", "control:gold", content_id("run")
 INSTRUCTIONS = ("base", "annotations")
 PROBLEMS = ("function/1", "function/2")
+CONTEXT = content_id("context")
 
 
 def digest(name: str) -> str:
@@ -59,6 +60,8 @@ def _dialog(name: str) -> Dialog:
         problem_id=name,
         turns=tuple(turns),
         row_digest=digest(name),
+        context_id=CONTEXT,
+        context_turns=2,
     )
 
 
@@ -135,6 +138,31 @@ def _score(name: str, turn: int, metric: str, value: float | None) -> Score:
     )
 
 
+RUBRICS = (("clear", "clarity"), ("clear", "tone"))
+JUDGED = tuple((name, turn, rubric, dimension) for name in PROBLEMS for turn in (1, 2) for rubric, dimension in RUBRICS)
+
+
+def _judgement(name: str, turn: int, rubric: str, dimension: str) -> JudgeVerdict:
+    given = not _unanswered(name, turn)
+    return JudgeVerdict(
+        run_id=RUN,
+        benchmark=BENCHMARK,
+        model=MODEL,
+        episode_id=episode_id(name),
+        problem_id=name,
+        sample=0,
+        turn=turn,
+        rubric=rubric,
+        dimension=dimension,
+        judge="openai:judge",
+        judgement_id=content_id([name, turn, rubric]),
+        value=4.0 if given and dimension == "clarity" else None,
+        label="warm" if given and dimension == "tone" else None,
+        unscored_reason=None if given else "judge_silent",
+        n_calls=1,
+    )
+
+
 DUE = tuple((name, turn, i) for name in PROBLEMS for turn, i in ((1, "base"), (2, "base"), (2, "annotations")))
 
 
@@ -152,6 +180,7 @@ def valid_tables() -> dict[str, pa.Table]:
             "test_verdicts",
             [_verdict(n, t, i, Outcome.ERROR if _unanswered(n, t) else Outcome.PASSED) for n, t, i in DUE],
         ),
+        "judge_verdicts": to_arrow("judge_verdicts", [_judgement(*place) for place in JUDGED]),
         "scores": to_arrow(
             "scores",
             [
@@ -176,6 +205,7 @@ def full_context(**changes: Any) -> CheckContext:
         n_input=3,
         n_quarantined=1,
         problem_digests=problem_digests(tables["problems"]),
+        context_turns={CONTEXT: 2},
         wanted_episodes=frozenset(episodes),
         episode_facts={
             episode_id(name): {"setting": "static", "problem_id": name, "row_digest": digest(name), "sample": 0}
@@ -187,6 +217,9 @@ def full_context(**changes: Any) -> CheckContext:
         episode_rounds=dict.fromkeys(episodes, 2),
         expected_verdicts=frozenset((episode_id(name), turn, i) for name, turn, i in DUE),
         wall_limit_s=20.0,
+        judges={"clear": "openai:judge"},
+        judgement_ranges={("clear", "clarity"): (1.0, 5.0)},
+        expected_judgements=frozenset((episode_id(name), turn, rubric, about) for name, turn, rubric, about in JUDGED),
         fault_limit=0.3,
         metric_ranges={"accuracy": (0.0, 1.0), "all_held": (0.0, 1.0)},
         due_scores=dict.fromkeys(episodes, frozenset(product((1, 2), ("accuracy", "all_held")))),
@@ -203,3 +236,19 @@ def corrupted(table: str, spoil: Callable[[Rows], object]) -> pa.Table:
     rows = valid_tables()[table].to_pylist()
     spoil(rows)
     return pa.Table.from_pylist(rows, schema=TABLES[table].schema)
+
+
+def with_tools(*changes: tuple[int, str, Any]):
+    """Two calls and their observations before the first answer, then changes: (place, field, value)."""
+
+    def spoil(rows: Rows) -> None:
+        said = rows[0]["steps"]
+        calls = [{"call_id": name, "name": "read", "arguments": "{}"} for name in ("a", "b")]
+        asked = said[1] | {"kind": "tool_call", "calls": calls}
+        seen = [said[0] | {"role": "tool", "kind": "observation", "call_id": name} for name in ("a", "b")]
+        steps = [said[0], asked, *seen, *said[1:]]
+        for place, field, value in changes:
+            steps[place] = steps[place] | {field: value}
+        rows[0]["steps"] = steps
+
+    return spoil

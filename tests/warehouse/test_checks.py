@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, digest, episode_id, full_context, valid_tables
+from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, full_context, valid_tables, with_tools
 from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table
 
 OTHER = "f" * 32
@@ -23,6 +23,11 @@ def put_in(outer: str, place: int, column: str, value: Any, row: int = 0):
         rows[row][outer][place][column] = value
 
     return spoil
+
+
+def answer_all(rows: Rows) -> None:
+    for turn in rows[0]["turns"]:
+        turn["content"] = turn["content"] or "As it stands."
 
 
 def put_everywhere(**values: Any):
@@ -70,6 +75,13 @@ def unscore(row: int):
     return spoil
 
 
+def unsaid(reason: str):
+    def spoil(rows: Rows) -> None:
+        rows[0] |= {"value": None, "label": None, "unscored_reason": reason}
+
+    return spoil
+
+
 def half_infra(rows: Rows) -> None:
     for row in rows[:3]:
         row["outcome"] = "infra"
@@ -96,6 +108,11 @@ BLOCKING = [
     ("dialogs", "first_user_turn_present", cut_items("turns", slice(1, None))),
     ("dialogs", "first_user_turn_present", put_in("turns", 0, "content", None)),
     ("dialogs", "no_blank_turn", put_in("turns", 2, "content", " \n")),
+    ("dialogs", "something_to_answer", answer_all),
+    ("dialogs", "context_staged", put("context_id", OTHER)),
+    ("dialogs", "context_staged", put("context_turns", 3)),
+    ("dialogs", "context_staged", put("context_turns", 0)),
+    ("dialogs", "context_staged", put("context_id", None)),
     ("dialogs", "dialog_has_problem", put("problem_id", "function/99")),
     ("dialogs", "dialog_has_problem", put("row_digest", OTHER)),
     ("dialogs", "dialog_has_problem", put("problem_digest", OTHER)),
@@ -137,6 +154,11 @@ BLOCKING = [
     ("episodes", "turns_contiguous", cut_items("steps", slice(2, None))),
     ("episodes", "user_before_assistant", swap("steps", 0, 1)),
     ("episodes", "turn_and_role_once", repeat_item("steps", 1)),
+    ("episodes", "steps_before_their_message", with_tools((1, "turn", 2))),
+    ("episodes", "steps_before_their_message", with_tools((1, "role", "user"))),
+    ("episodes", "observation_of_a_call", with_tools((2, "call_id", "c"))),
+    ("episodes", "observation_of_a_call", with_tools((3, "call_id", "a"))),
+    ("episodes", "calls_observed", with_tools((3, "kind", "artifact"), (3, "call_id", None), (3, "role", "assistant"))),
     ("episodes", "counts_not_negative", put_in("steps", 1, "output_tokens", -7)),
     ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", -0.1)),
     ("episodes", "counts_not_negative", put_in("steps", 1, "latency_s", math.nan)),
@@ -168,6 +190,22 @@ BLOCKING = [
     ("test_verdicts", "due_verdict_present", drop_first),
     ("test_verdicts", "not_all_infra", put_everywhere(outcome="infra")),
     ("test_verdicts", "one_run", put("run_id", OTHER)),
+    ("judge_verdicts", "episode_id_present", put("episode_id", None)),
+    ("judge_verdicts", "judgement_id_present", put("judgement_id", None)),
+    ("judge_verdicts", "judgement_unique", repeat_first),
+    ("judge_verdicts", "turn_from_zero", put("turn", -1)),
+    ("judge_verdicts", "calls_not_negative", put("n_calls", -1)),
+    ("judge_verdicts", "reason_known", unsaid("lost")),
+    ("judge_verdicts", "judgement_of_run", put("model", "openai:other")),
+    ("judge_verdicts", "value_word_or_reason", put("value", None)),
+    ("judge_verdicts", "value_word_or_reason", put("label", "warm")),
+    ("judge_verdicts", "episode_and_turn_exist", put("turn", 3)),
+    ("judge_verdicts", "row_of_its_episode", put("sample", 1)),
+    ("judge_verdicts", "value_in_range", put("value", 6.0)),
+    ("judge_verdicts", "judge_of_rubric", put("judge", "openai:another")),
+    ("judge_verdicts", "judgement_expected", put("dimension", "length")),
+    ("judge_verdicts", "due_judgement_present", drop_first),
+    ("judge_verdicts", "not_all_missing", put_everywhere(value=None, label=None, unscored_reason="judge_unparsable")),
     ("scores", "scores_present", list.clear),
     ("scores", "episode_id_present", put("episode_id", None)),
     ("scores", "metric_present", put("metric", None)),
@@ -205,6 +243,7 @@ WARNINGS = [
     ("test_verdicts", "equal_programs_agree", fail_and_pass),
     ("test_verdicts", "one_sandbox", put("sandbox", "none")),
     ("scores", "unscored_share", unscore(1)),
+    ("judge_verdicts", "fault_share", unsaid("judge_unparsable")),
 ]
 
 
@@ -252,60 +291,3 @@ def test_a_rule_is_left_out_where_its_fact_is_unknown(table: str):
     bare = CheckContext(run_id=known.run_id, benchmark=known.benchmark, model=known.model, checked_at=known.checked_at)
     asked = {c.expectation for c in check_table(table, valid_tables()[table], bare)}
     assert asked == {rule.name for frame in SUITES[table].frames for rule in frame.rules if rule.needs is None}
-
-
-def test_detail_names_place_and_fault():
-    checks = check_table("episodes", corrupted("episodes", swap("steps", 0, 1)), full_context())
-    check = next(c for c in checks if c.expectation == "user_before_assistant")
-    assert f"episode_id={episode_id(PROBLEMS[0])}, problem_id=function/1" in check.detail
-    assert "turn 1 is answered before it is asked" in check.detail
-    assert (check.unexpected_count, check.element_count) == (1, 2)
-
-
-def test_infra_attempts_of_an_episode_do_not_make_it_double():
-    def add_infra(rows: Rows) -> None:
-        rows.append(rows[0] | {"stop_reason": "infra", "error": "no answer", "steps": []})
-
-    assert blocking_failures(check_table("episodes", corrupted("episodes", add_infra), full_context())) == []
-
-
-def test_answers_that_a_dead_endpoint_never_gave_are_no_fault_of_the_sandbox():
-    def never_answered(rows: Rows) -> None:
-        for row in rows:
-            row |= {"outcome": "infra", "verdict_id": None, "duration_s": None}
-
-    checks = check_table("test_verdicts", corrupted("test_verdicts", never_answered), full_context())
-    assert {c.expectation for c in checks if not c.success} == {"infra_share"}
-
-
-def test_a_sandbox_that_ran_no_program_is_found_among_answers_never_given():
-    def tried_in_vain(rows: Rows) -> None:
-        for row in rows:
-            row |= {"outcome": "infra", "duration_s": None}
-        for row in rows[1:]:
-            row["verdict_id"] = None
-
-    failed = blocking_failures(check_table("test_verdicts", corrupted("test_verdicts", tried_in_vain), full_context()))
-    assert [c.expectation for c in failed] == ["not_all_infra"]
-    assert "all 1 programs tried ended as infra" in failed[0].detail
-
-
-def test_a_dialog_of_user_turns_alone_is_right():
-    def only_users(rows: Rows) -> None:
-        for row in rows:
-            row["turns"] = [t for t in row["turns"] if t["role"] == "user"]
-
-    assert blocking_failures(check_table("dialogs", corrupted("dialogs", only_users), full_context())) == []
-
-
-def test_system_turns_may_open_a_dialog():
-    def open_with_system(rows: Rows) -> None:
-        rows[0]["turns"].insert(0, rows[0]["turns"][0] | {"role": "system", "content": "Be brief."})
-
-    assert blocking_failures(check_table("dialogs", corrupted("dialogs", open_with_system), full_context())) == []
-
-
-def test_digests_are_compared_with_the_problems_own():
-    other = full_context(problem_digests={name: digest(f"edited {name}") for name in PROBLEMS})
-    failed = [c.expectation for c in blocking_failures(check_table("dialogs", valid_tables()["dialogs"], other))]
-    assert failed == ["dialog_has_problem"]

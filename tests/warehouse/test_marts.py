@@ -182,8 +182,9 @@ def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> No
 def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: SmallLake) -> None:
     """The two marts pool the same scores, so every number they share is the same, intervals included."""
     shared = (
-        "ia, ia_low, ia_high, n, n_unscored, ca_strict, ca_strict_low, ca_strict_high, ca_fraction, ca_fraction_low,"
-        " ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ifr, n_ifr_unscored, n_ifr_not_applicable"
+        "ia, ia_low, ia_high, n, n_unscored, n_not_applicable, ca_strict, ca_strict_low, ca_strict_high, ca_fraction,"
+        " ca_fraction_low, ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ca_not_applicable, n_ifr,"
+        " n_ifr_unscored, n_ifr_not_applicable"
     )
     strategies = table(published.home, f"select {shared} from codeif_strategies order by all")
     slots = f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order by all"

@@ -1,5 +1,6 @@
 """Readers, publishers and kills, each in a process of its own."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from tests.warehouse.small_run import IA, INSTRUCTIONS, quality_check
 from warehouse.connect import query, table_digest, warehouse_path
 from warehouse.publish import publish
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
@@ -87,14 +88,19 @@ def n_reads_in(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def write_generation(lake: SmallLake, number: int) -> None:
-    """A run of which every number says the generation: its scores, so all marts, and the rows of its checks."""
+def write_generation(lake: SmallLake, number: int, *, n_long: int = 0) -> None:
+    """A run of which every number says the generation: its scores, so all marts, and the rows of its checks.
+
+    `n_long` further checks have texts that DuckDB cannot shorten. The file grows with them, and shrinks when they go.
+    """
     run = lake.beta
     for table in ("scores", "quality_checks"):
         for old in (lake.home / "lake" / table).rglob(f"run={run.run_id}/*.parquet"):
             old.unlink()
     run.write("scores", run.scores({(p, 0, 1): {IA: float(number)} for p in INSTRUCTIONS}), f"scores-{number}")
-    run.write("quality_checks", [quality_check(run)] * number, f"checks-{number}")
+    long = (hashlib.shake_256(b"%d" % n).hexdigest(1000) for n in range(n_long))
+    checks = [quality_check(run)] * number + [quality_check(run).model_copy(update={"expectation": text}) for text in long]
+    run.write("quality_checks", checks, f"checks-{number}")
     run.write_record(finished_at=f"2026-02-01T00:00:{number:02d}Z", night_id=f"night-{number:02d}")
 
 
@@ -139,7 +145,7 @@ def test_a_header_read_before_a_publication_finds_all_its_blocks_after_it(publis
     n_shorter = 0
     for number in range(1, 7):
         before, said = path.read_bytes(), digests(path)
-        write_generation(published, number)
+        write_generation(published, number, n_long=6000 * (number % 3 == 2))
         assert publish(published.home).rebuilt_because is None
         after = path.read_bytes()
         n_shorter += after.endswith(b"blocks of the publication before\n")
@@ -154,7 +160,7 @@ def test_what_another_program_wrote_where_old_blocks_were_kept_is_no_old_block(p
     path, number = warehouse_path(published.home), 0
     while not path.read_bytes().endswith(b"blocks of the publication before\n"):
         number += 1
-        write_generation(published, number)
+        write_generation(published, number, n_long=6000 * (number % 3 == 2))
         publish(published.home)
     mark = path.read_bytes().splitlines(keepends=True)[-1]
     with duckdb.connect(str(path)) as connection:

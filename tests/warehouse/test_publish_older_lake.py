@@ -53,7 +53,10 @@ def without_nested(column: pa.ChunkedArray, *names: str) -> pa.Array:
 
 def as_before_feedback(lake: SmallLake) -> None:
     """Dialogs, problems and episodes as version 1 had them."""
-    for table, column, later in (("problems", "instructions", ("kind",)), ("episodes", "steps", ("program", "feedback"))):
+    for table, column, later in (
+        ("problems", "instructions", ("kind",)),
+        ("episodes", "steps", ("program", "feedback", "programs")),
+    ):
         for part in parts(lake, table):
             rows = pq.read_table(part)
             place = rows.schema.get_field_index(column)
@@ -104,7 +107,7 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     seal = run_seal({table: store.folder(table, **run.keys) for table in SEALED})
     store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
 
-    with pytest.raises(SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version 2.*{REMEDY}"):
+    with pytest.raises(SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version 3.*{REMEDY}"):
         finished_ids(store, "codeif", run.subject.label, wanted)
     done = parley(*REMEDY.split()[1:])
     assert run.run_id not in done.output, "its seal was renewed with its files"

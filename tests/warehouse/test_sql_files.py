@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
-from schemas.tables import TABLES
+from schemas.tables import LOADED
 from warehouse import migrate, sql_files
 from warehouse.load import targets
 from warehouse.marts import SHARED
@@ -39,7 +39,7 @@ def test_each_statement_has_its_place() -> None:
     assert sorted(migrate.DDL) == list(sql_files.names("ddl"))
     assert sorted(SHARED) == list(sql_files.names("marts"))
     assert sorted(RULES) == list(sql_files.names("soundness"))
-    assert sorted(target for table in TABLES for target in targets(table)) == list(sql_files.names("staging"))
+    assert sorted(target for table in LOADED for target in targets(table)) == list(sql_files.names("staging"))
 
 
 def test_the_version_names_all_that_shapes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:

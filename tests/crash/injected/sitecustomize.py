@@ -90,8 +90,8 @@ def _server():
 def _wrap_journal(module, kills):
     append = module.JournalWriter.append
 
-    def wrapped(self, episode_id, attempt, steps):
-        append(self, episode_id, attempt, steps)
+    def wrapped(self, episode_id, attempt, at, steps):
+        append(self, episode_id, attempt, at, steps)
         if len(steps) <= 2 and steps[-1].role == "assistant":
             kills.reach("between turns")
 
@@ -150,8 +150,8 @@ def _wrap_copying(module, kills):
 def _wrap_board(module, kills):
     stage = module.Board.stage
 
-    def wrapped(self, title, name, total=0):
-        stage(self, title, name, total)
+    def wrapped(self, title, name, *counted, **units):
+        stage(self, title, name, *counted, **units)
         kills.reach(f"stage {name}")
 
     module.Board.stage = wrapped

@@ -9,13 +9,16 @@ import pytest
 
 from flows.cli import building
 from flows.cli.building import build
+from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.run import ModelIdentity, Provider, RunEpisode, RunRecord, RunSpec
 from tasks.benchmarks.convcode.logs import static_dialogs
+from tasks.planning.builds import build_plan
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tests.flows.parley_command import parley
+from tests.tasks.benchmarks.constructed import BENCHMARK, PAIRS
 from tests.tasks.benchmarks.convcode.live_runs import PROBLEMS, play, record, spec
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -67,6 +70,35 @@ def said_by(out: Path) -> str:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_can_be_built_is_listed_with_what_it_is_made_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_plan, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)})
+    columns, rows = listing(Home.at(home), "builds")
+    said = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+    assert said[WHAT]["made_by"].startswith("runs of live")
+    assert said["constructed-pairs"]["made_by"] == "a model and a judge and a sandbox"
+    assert said["constructed-pairs"]["options"] == "pairs=2|3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("constructed-pears", "--model", "x"), ["'constructed-pears'", "constructed-pairs", WHAT]),
+        ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "made from runs"]),
+        (("constructed-pairs", "--run", "abc"), ["made by model calls", "--model"]),
+        (("constructed-pairs", "--model", "control:empty"), ["--out DIR"]),
+        (("constructed-pairs", "--model", "control:empty", "--out", "x"), ["--judge SPEC"]),
+        (("constructed-pairs", "--model", "a:1", "--model", "model=b:2", "--out", "x"), ["'model'", "a:1 and b:2"]),
+    ],
+)
+def test_a_mistake_gets_one_message(
+    home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: list[str]
+) -> None:
+    monkeypatch.setattr(build_plan, "constructions", lambda: {"constructed-pairs": (BENCHMARK, PAIRS)})
+    done = parley(home, "build", *arguments)
+    assert (done.code, [part for part in said if part not in done.err]) == (2, []), done.err
+    assert not home.exists()
 
 
 def test_the_command_makes_a_folder_that_can_be_replayed(home: Path, keep: Keep, tmp_path: Path) -> None:

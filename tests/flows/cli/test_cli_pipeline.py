@@ -8,7 +8,7 @@ import yaml
 
 from tests.fixtures.model_server import model_server
 from tests.flows.drivers import ROOT
-from tests.flows.parley_command import SAMPLE, ask, parley
+from tests.flows.parley_command import PROFILED, SAMPLE, ask, imported, parley, parley_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
@@ -40,6 +40,12 @@ def test_a_finished_run_is_not_done_again(home: Path) -> None:
     ).json()
     assert (line["model_calls"], line["owed"], line["published"]) == (0, 0, True)
     assert {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")} == before
+
+
+def test_a_finished_run_imports_only_what_tells_that_it_is(home: Path) -> None:
+    found = imported(parley_process(home, *SAMPLE, "--model", "control:gold", environ=PROFILED))
+    assert {"pyarrow", "duckdb", "rich"} <= found
+    assert found & {"prefect", "distributed", "great_expectations", "openai", "aiohttp", "asyncio", "pandas", "scipy"} == set()
 
 
 def test_the_contracts_columns_are_there(home: Path) -> None:

@@ -1,6 +1,6 @@
 """The published qwen2.5-7b run, through the command line alone: its known figures on both axes, and nothing done twice."""
 
-import time
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.shared, pytest.mark.usefixtures("bub
 
 MODEL = "qwen2.5-7b-instruct"
 FINISHED_LIMIT_S = 5.0
-"""What a run with nothing left to do may take, from the command's start to its end."""
+"""Seconds of processor that a run with nothing left to do may take, whatever else the machine does."""
+
+
+def processor_s() -> float:
+    """Seconds of processor of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True)
@@ -94,9 +100,9 @@ def test_a_second_identical_run_does_nothing_and_quickly(golden: Golden) -> None
     log_before = log.stat().st_mtime_ns
     took_s: list[float] = []
     for _ in range(2):
-        started_s = time.monotonic()
+        before_s = processor_s()
         done = parley_process(golden.home, *golden.run, environ={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
-        took_s.append(time.monotonic() - started_s)
+        took_s.append(processor_s() - before_s)
         line = done.json()
         assert (line["run_id"], line["model_calls"], line["owed"], line["published"]) == (golden.run_id, 0, 0, True)
         assert not state.exists()

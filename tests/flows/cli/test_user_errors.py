@@ -25,6 +25,9 @@ GOLD = (*SAMPLE, "--model", "control:gold")
         ((*GOLD, "--option", "history=all"), 2, ["history='all'", "on_policy, upstream_v0"]),
         ((*GOLD, "--option", "histori=on_policy"), 2, ["'histori'", "history"]),
         ((*GOLD, "--option", "history"), 2, ["'history'", "NAME=VALUE"]),
+        ((*GOLD, "--agent", "cot"), 2, ["'cot'", "chain_of_thought", "parley list agents"]),
+        ((*GOLD, "--agent", "chain_of_thought", "--agent-option", "depth=3"), 2, ["'depth'", "has no options"]),
+        ((*GOLD, "--agent-option", "depth=3"), 2, ["depth", "--agent NAME"]),
         ((*GOLD, "--sandbox", "docker2"), 2, ["'docker2'", "bubblewrap"]),
         ((*GOLD, "--resume", "abc"), 2, ["no run 'abc'"]),
         ((*SAMPLE, "--model", "recorded:nothing.jsonl"), 2, ["nothing.jsonl"]),
@@ -148,3 +151,27 @@ def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
     done = parley(home, "stage", "codeif", "--data", data, "--json")
     counts = json.loads(done.out)
     assert (counts["rows"], counts["staged"], counts["quarantined"]) == (10, 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TimeoutError(), ["did not answer", "(TimeoutError, in wait_in_vain of test_user_errors.py)", "same command", "logs"]),
+        (ConnectionRefusedError(111, "Connection refused"), ["ConnectionRefusedError: [Errno 111] Connection refused", "doctor"]),
+        (PermissionError(13, "Permission denied", "/etc/lake"), ["Permission denied: '/etc/lake'. Check your rights there"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_of_the_system_says_what_it_is_about(
+    home: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, said: list[str]
+) -> None:
+    """Libraries that wait for each other raise some without any text."""
+
+    def wait_in_vain(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("flows.night.invocation.run_night", wait_in_vain)
+    done = parley(home, *GOLD)
+    assert done.code == 1
+    for part in said:
+        assert part in done.err, done.err

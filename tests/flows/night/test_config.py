@@ -41,3 +41,23 @@ def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: convcode.live[f_c,f_e]}]")
     assert "not YAML" in said
     assert "need quotes" in said
+
+
+def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
+    path, models = tmp_path / "night.yaml", "models: [{spec: 'control:gold'}, {spec: 'control:empty'}]\n"
+    path.write_text(models + "benchmarks: [{name: codeif, models: ['control:empty']}, {name: codeif.static}]")
+    asked = [(request.benchmark.name, request.model.spec) for request in read_config(path).requests(tmp_path)]
+    assert asked == [("codeif", "control:empty"), ("codeif.static", "control:gold"), ("codeif.static", "control:empty")]
+    said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
+    assert "codeif names control:glod; `models` holds only control:gold" in said
+
+
+def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    seated = MODELS.replace("}", ", agent: chain_of_thought}")
+    path.write_text(seated + BENCHMARKS)
+    [request] = read_config(path).requests(tmp_path)
+    assert (request.model.agent, request.title) == ("chain_of_thought", "codeif · control:gold+chain_of_thought")
+    path.write_text(MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: chain_of_thought}")
+    with pytest.raises(ConfigError, match="takes the seat of a model under test"):
+        read_config(path).requests(tmp_path)

@@ -6,24 +6,31 @@ from pathlib import Path
 import pytest
 
 from flows.night.config import demo_requests, read_config
-from flows.night.dry_run import show_dry_run
+from flows.text.dry_run import show_dry_run
 from schemas.errors import UnknownName
 from schemas.feedback import FEEDBACK_SETTINGS
 from tasks.benchmarks import registry
-from tasks.planning.plan import find_setting, plan_run
+from tasks.planning.choice import find_setting
+from tasks.planning.plan import plan_run
 from tasks.storage.home import Home
 from tests.own_files import ROOT
 
-COMMENTED_FIELD = re.compile(r"^( *)# ( *(?:- )?[a-z_]+: +\S)", re.MULTILINE)
+COMMENTED_FIELD = re.compile(r"^( *)# ( *(?:- )?[a-z_]+:(?: +\S|$))", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [None, *registry.BUILT_IN])
 def test_a_demo_is_a_small_model_between_the_controls_on_bundled_tasks(name: str | None) -> None:
     requests = demo_requests(name)
-    assert {request.benchmark.name.partition(".")[0] for request in requests} == {name or "codeif"}
+    assert {request.benchmark.name.partition(".")[0] for request in requests} >= {name or "codeif"}
     assert {request.model.spec for request in requests} == {"embedded:smollm2", "control:gold", "control:empty"}
     assert {request.benchmark.dataset_version for request in requests} == {"sample"}
-    assert {request.simulator.spec for request in requests if request.simulator} <= {"embedded:smollm2"}
+    others = [other for request in requests for other in (request.simulator, *request.judges.values()) if other]
+    assert {other.spec for other in others} <= {"embedded:smollm2"}
+
+
+def test_the_first_demo_has_a_judge_at_work_on_a_benchmark_that_one_model_is_enough_for() -> None:
+    judged = [request for request in demo_requests(None) if request.benchmark.name == "talk2code.golden"]
+    assert [(request.model.spec, request.judges[""].spec) for request in judged] == [("control:gold", "embedded:smollm2")]
 
 
 def test_the_demo_of_feedback_has_all_nine_settings(tmp_path: Path) -> None:
@@ -55,7 +62,7 @@ def test_the_example_of_a_night_holds_with_all_its_comments_taken_in(tmp_path: P
     whole.write_text(COMMENTED_FIELD.sub(r"\1\2", example), encoding="utf-8")
     asked = read_config(whole)
     assert {benchmark.name.partition(".")[0] for benchmark in asked.benchmarks} == set(registry.BUILT_IN)
-    assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 1
+    assert len(asked.models) == len(read_config(ROOT / "nightly.yaml").models) + 2, "an endpoint, and weights that Parley serves"
     for wanted in asked.benchmarks:
         benchmark, setting = find_setting(wanted.name)
         benchmark.split_options(setting, wanted.options)

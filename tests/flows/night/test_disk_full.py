@@ -10,7 +10,7 @@ from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.night.small_disk import SmallDisk, small_disk
 from tests.flows.parley_command import SAMPLE, Done
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 IN_FLIGHT, N_TURNS = 4, 38
 
 

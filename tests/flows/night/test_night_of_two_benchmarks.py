@@ -10,7 +10,7 @@ import yaml
 from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK
 from tests.flows.parley_command import Done, ask, parley
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 LIVE = tuple(f"convcode.live[{feedback.name}]" for feedback in FEEDBACK_SETTINGS)
 ALONE = f"convcode.live[{NO_FEEDBACK.name}]"
 SPOKEN = "Reasoning: nothing is returned.\nFeedback: Write the function that was asked for."

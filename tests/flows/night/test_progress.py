@@ -1,5 +1,6 @@
 """Progress as lines: what happened is shown, even if nothing happens after it for long."""
 
+import threading
 import time
 
 import pytest
@@ -57,3 +58,28 @@ def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(monkeypatch
     assert board.time_left() == ", about 8 s left"
     board.done(8)
     assert board.time_left() == ""
+
+
+def test_each_thread_has_a_line_and_what_workers_report_goes_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    board, both_there, seen = LineBoard(), threading.Barrier(2), {}
+
+    def go(run_id: str, n_episodes: int) -> None:
+        with board.following(run_id):
+            board.stage(f"run {run_id}", "converse", total=9)
+            both_there.wait(20)
+            board.report({**FEW, "run_id": run_id, "episodes": n_episodes})
+            both_there.wait(20)
+            seen[run_id] = board.describe()
+
+    threads = [threading.Thread(target=go, args=(run_id, n)) for run_id, n in (("a", 1), ("b", 2))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert {name: said.split(" · ")[1] for name, said in seen.items()} == {"a": "1/9 episodes", "b": "2/9 episodes"}
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    board.stage("night", "publish")
+    board.end()
+    told = {(time.run_id, time.title, time.stage): time.seconds for time in board.times("tonight")}
+    assert told.keys() == {("a", "run a", "converse"), ("b", "run b", "converse"), ("", "night", "publish")}
+    assert all(0 <= seconds < 60 for seconds in told.values())

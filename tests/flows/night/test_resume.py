@@ -11,7 +11,7 @@ from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.flows.drivers import family, living
 from tests.flows.parley_command import SAMPLE, ask, parley, parley_process, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 IN_FLIGHT = 4
 N_TURNS = 38
 """Answers in the sample's eight dialogues."""

@@ -58,6 +58,17 @@ with getattr(signals, sys.argv[1])():
     print("0", flush=True)
     time.sleep(60)
 """
+SLOW_TO_EXIT = """
+import atexit, signal, time
+from tasks.driver import signals
+signals.UNWOUND_LIMIT_S = 0.2
+signals.END_LIMIT_S = 50
+atexit.register(time.sleep, 60)
+signal.signal(signal.SIGTERM, lambda *_: 1 / 0)  # raises, as Prefect's does
+with signals.terminated_in_time():
+    print("0", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.mark.parametrize(
@@ -74,6 +85,13 @@ def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: 
 def test_work_that_goes_on_after_a_signal_is_ended(bound: str) -> None:
     """The second is for flows that Prefect's runner starts and cancels, which have no command line around them."""
     with driver(DEAF, bound) as program:
+        assert program.hear() == 0
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait(40) == 143
+
+
+def test_a_flow_that_a_signal_ended_does_not_wait_for_its_interpreter() -> None:
+    with driver(SLOW_TO_EXIT) as program:
         assert program.hear() == 0
         program.process.send_signal(signal.SIGTERM)
         assert program.process.wait(40) == 143

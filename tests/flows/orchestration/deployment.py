@@ -68,6 +68,7 @@ def deploy_all(folder: Path) -> str:
     document = yaml.safe_load((folder / "prefect.yaml").read_text(encoding="utf-8"))
     for pool in sorted({entry["work_pool"]["name"] for entry in document["deployments"]}):
         prefect("work-pool", "create", pool, "--type", "process", "--overwrite", cwd=folder)
+        prefect("work-pool", "set-concurrency-limit", pool, "1", cwd=folder)
     return prefect("deploy", "--all", cwd=folder)
 
 

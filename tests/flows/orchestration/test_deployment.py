@@ -16,6 +16,7 @@ NIGHT = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_the_nightly_schedule_starts_a_night_that_completes(tmp_path: Path, home: Path) -> None:
@@ -33,8 +34,9 @@ def test_the_nightly_schedule_starts_a_night_that_completes(tmp_path: Path, home
         artifacts = _artifacts()
     assert (run.state, run.message) == ("COMPLETED", "")
     assert ask(home, "SELECT mean FROM leaderboard WHERE metric = 'instruction_accuracy'") == [{"mean": 1.0}]
-    assert "control:gold" in artifacts["parley-results"]
-    assert any("progress" in key or "docs" in key for key in artifacts)
+    assert "control:gold" in artifacts["leaderboard"]
+    assert "finished" in artifacts["checks"]
+    assert "progress" in artifacts
 
 
 def _artifacts() -> dict[str, str]:

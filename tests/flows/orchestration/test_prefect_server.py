@@ -16,6 +16,7 @@ import pytest
 from flows.orchestration import server as servers
 from flows.orchestration.processes import is_alive, looks_secret, start_mark, without_secrets
 from flows.orchestration.server import prefect_server, server_status, start_server, stop_server
+from flows.orchestration.settings import database_template
 from schemas.errors import ServerUnavailable, UsageError
 from tests.flows.drivers import driver, living, wait_until_gone
 
@@ -30,16 +31,6 @@ with signals_end_cleanly(), prefect_server(Path(sys.argv[1]), secret_names=("MY_
     print(json.dumps(dataclasses.asdict(server)), flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture(scope="session")
-def template_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _cache(template_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(template_cache))
 
 
 @pytest.fixture
@@ -75,7 +66,7 @@ def test_flows_of_this_process_use_the_server_until_the_block_ends(home: Path) -
         assert adding() == 5
         assert server.pid is not None
         process = psutil.Process(server.pid)
-    assert wait_until_gone([process], 0.5) == []
+    assert wait_until_gone([process]) == []
     assert "PREFECT_API_URL" not in os.environ
     assert server_status(home) is None
 
@@ -86,7 +77,18 @@ def test_flows_of_this_process_use_the_server_until_the_block_ends(home: Path) -
     assert not (home / "prefect" / "server.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
+def test_the_first_server_of_a_machine_makes_its_database_and_leaves_it_to_the_next_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("first", "second"):
+        with prefect_server(tmp_path / name):
+            assert task_runs() == []
+        (template,) = (tmp_path / "cache" / "parley").iterdir()
+        assert template == database_template()
+
+
 def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_it(home: Path) -> None:
     with driver(USER, home) as first, driver(USER, home) as second:
         seen = [first.hear(), second.hear()]
@@ -103,7 +105,6 @@ def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_i
         assert wait_until_gone([server]) == []
 
 
-@pytest.mark.slow
 def test_a_killed_command_leaves_no_server_and_the_next_starts_at_once(home: Path) -> None:
     with driver(USER, home) as killed:
         before = killed.hear()
@@ -122,7 +123,7 @@ def test_a_terminated_command_ends_its_server_and_says_nothing(home: Path) -> No
         terminated.process.send_signal(signal.SIGTERM)
         assert terminated.finish() == ""
         assert terminated.process.returncode == 128 + signal.SIGTERM
-    assert wait_until_gone([server], 0.5) == []
+    assert wait_until_gone([server]) == []
 
 
 def test_the_server_sees_no_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,6 @@ def test_other_names_stay(name: str) -> None:
     assert without_secrets({name: "x"}, drop=(name,)) == {}
 
 
-@pytest.mark.slow
 def test_a_standing_server_outlives_commands_until_it_is_stopped(standing_home: Path) -> None:
     home = standing_home
     started: list[servers.PrefectServer] = []
@@ -168,7 +168,6 @@ def test_a_standing_server_outlives_commands_until_it_is_stopped(standing_home: 
     assert stop_server(home) is False
 
 
-@pytest.mark.slow
 def test_a_commands_server_can_be_made_to_stay(standing_home: Path) -> None:
     with driver(USER, standing_home) as command:
         pid = command.hear()["pid"]

@@ -25,7 +25,7 @@ def record(setting: str, metric: str, mean: float | None, **changes: Any) -> dic
     """A row of the query `result_table`."""
     fields = {"benchmark": setting.partition(".")[0], "setting": setting, "model": "m", "metric": metric, "mean": mean}
     fields |= {"ci_low": 0.25, "ci_high": 0.75, "n": 4, "n_unscored": 0, "run_id": setting + changes.get("model", "")}
-    return fields | {"dataset_version": "sample", "sandbox": "zygote", "isolated": True} | changes
+    return fields | {"dataset_version": "sample", "sandbox": "zygote", "isolated": True, "task_share": None} | changes
 
 
 NONE = {"ci_low": None, "ci_high": None, "n": 0}

@@ -1,6 +1,7 @@
 """No attack passes, none is infra, none leaves anything, and the run after it is what it would have been without it."""
 
 import os
+import random
 import threading
 import time
 from collections.abc import Iterable
@@ -14,11 +15,13 @@ from sandbox.canary.baits import planted_baits
 from sandbox.canary.programs import Family, Program
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import run_function_tests
+from sandbox.judging.joint_run import run_together
+from sandbox.judging.runners.python_tests import statement_tests
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 from schemas.verdict import Outcome, ProgramVerdict
 from tests.sandbox.attacks.conftest import AT_ONCE
-from tests.sandbox.attacks.corpus import attacks, corpus, fitting, legitimate_programs
+from tests.sandbox.attacks.corpus import SEED, attacks, corpus, fitting, legitimate_programs
 from tests.sandbox.attacks.host import Host
 
 pytestmark = pytest.mark.slow
@@ -81,6 +84,25 @@ def test_no_forged_pass_is_believed(sandbox: Sandbox, backend: str, host: Host) 
     passed = {title for title, what in wrong.items() if what.startswith("passed")}
     assert {title: what for title, what in wrong.items() if title not in passed} == {}
     assert passed == set(PASSES_TODAY)
+    assert host.remains() == []
+
+
+def test_none_is_believed_beside_other_instructions_either(sandbox: Sandbox, backend: str, host: Host) -> None:
+    """A sample, each with an instruction that it may pass: that changes nothing for the one that it must not."""
+    programs = random.Random(os.environ[SEED]).sample(fitting(corpus(), backend), 60)
+
+    def passes(program: Program) -> bool:
+        baited = program.with_baits(host.baits)
+        suites = [statement_tests(tests) for tests in (("pass",), baited.tests, baited.tests)]
+        limits = host.limits if not program.must_pass else host.limits.model_copy(update={"wall_s": 30.0, "cpu_s": 5.0})
+        said = run_together(sandbox, baited.code, suites, limits)
+        return any(verdict is not None and verdict.outcome is Outcome.PASSED for verdict in said[1:])
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        passed = dict(zip(programs, threads.map(passes, programs), strict=True))
+    assert [program.title for program, has in passed.items() if has and not program.must_pass] == []
+    honest = [has for program, has in passed.items() if program.must_pass]
+    assert sum(honest) >= 0.8 * len(honest)
     assert host.remains() == []
 
 

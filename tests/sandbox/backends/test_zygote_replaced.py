@@ -29,16 +29,23 @@ def test_a_zygote_that_died_is_replaced(zygote: ZygoteSandbox):
 
 
 def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: ZygoteSandbox):
+    zygote_pool.close_idle()
+    earlier = _sandboxes()
     with ThreadPoolExecutor(1) as threads, zygote.session(LIMITS) as session:
         running = threads.submit(session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)"))
         mine = psutil.Process()
         while not any("time.sleep(60)" in line for line in _command_lines(mine)):
             assert not running.done()
-        (held,) = (child for child in mine.children() if child.name() == "bwrap")
+        (held,) = _sandboxes() - earlier
         held.kill()
         with pytest.raises(SandboxUnavailable, match="ended from outside during a run"):
             running.result()
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
+
+
+def _sandboxes() -> set[psutil.Process]:
+    """This process's sandboxes. Those of other modules may wait there, too."""
+    return {child for child in psutil.Process().children() if child.name() == "bwrap"}
 
 
 def _command_lines(process: psutil.Process) -> Iterator[str]:
@@ -48,9 +55,11 @@ def _command_lines(process: psutil.Process) -> Iterator[str]:
 
 
 def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
+    zygote_pool.close_idle()
+    earlier = _sandboxes()
     with zygote.session(LIMITS, keep_files=True) as session:
         session.run(("{python}", "-c", "open('kept', 'w')"))
-        (held,) = (child for child in psutil.Process().children() if child.name() == "bwrap")
+        (held,) = _sandboxes() - earlier
         held.kill()
         with pytest.raises(SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"):
             session.run(("{python}", "-c", "open('kept')"))

@@ -84,7 +84,7 @@ def test_a_bwrap_that_is_killed_in_its_set_up_leaves_no_child(bubblewrap: Bubble
 
 def test_a_sandbox_of_another_pid_namespace_is_not_ours_to_judge(bubblewrap: BubblewrapSandbox) -> None:
     """Seen from its host, a container's Parley has another pid than the one that its mark says."""
-    for namespace, is_ended in (("1", False), (str(abandoned._namespace()), True)):
+    for namespace, is_ended in (("1", False), (str(abandoned.pid_namespace()), True)):
         mark = f"PARLEY_SUPERVISOR_{namespace}_{os.getpid()}_1_0"
         arguments = ("bwrap", *abandoned.mark_arguments(mark), "--die-with-parent", "--ro-bind", "/", "/", "sleep", "60")
         with subprocess.Popen(arguments) as bwrap:

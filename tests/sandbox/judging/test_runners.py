@@ -95,7 +95,7 @@ def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
     assert outcomes(found) == {**own, "More.test_e": "passed", **inherited}
     details = {case.name: case.detail for case in found.cases}
     assert details["TestCases.test_a"].endswith("AssertionError: 2 != 3")
-    assert "unittest_cases" not in details["TestCases.test_a"]
+    assert "suites" not in details["TestCases.test_a"]
     assert details["TestCases.test_c"] == "skipped: no reason"
 
 

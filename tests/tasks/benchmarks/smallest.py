@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
-from schemas.score import Score, UnscoredReason
+from schemas.score import Score, reason_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
 from tasks.language.code_block import first_python_block
@@ -25,14 +26,12 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 
 def _row(row: Mapping[str, str], line: int, version: str) -> tuple[Problem, Dialog]:
-    same = {"benchmark": NAME, "dataset_version": version, "problem_id": row["id"], "row_digest": content_id(row)}
+    same: dict[str, Any] = {"benchmark": NAME, "dataset_version": version, "problem_id": row["id"], "row_digest": content_id(row)}
     base = Instruction(instruction_id=BASE_INSTRUCTION, text=row["question"], suite=TestSuite(tests=(row["test"],)))
-    of_file = {"level": "L1", "source_file": "smallest.jsonl", "source_line": line}
+    of_file: dict[str, Any] = {"level": "L1", "source_file": "smallest.jsonl", "source_line": line}
     asked = Turn(turn=1, role=Role.USER, content=row["question"], instruction_id=BASE_INSTRUCTION)
-    return (
-        Problem(**same, **of_file, prompt=row["question"], instructions=(base,), reference_code=row["code"]),  # type: ignore[arg-type]
-        Dialog(**same, dialog_id=row["id"], turns=(asked, Turn(turn=1, role=Role.ASSISTANT))),  # type: ignore[arg-type]
-    )
+    problem = Problem(**same, **of_file, prompt=row["question"], instructions=(base,), reference_code=row["code"])
+    return problem, Dialog(**same, dialog_id=row["id"], turns=(asked, Turn(turn=1, role=Role.ASSISTANT)))
 
 
 def programs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
@@ -45,7 +44,7 @@ def score(request: ScoreRequest) -> Sequence[Score]:
     """1 where the test passed."""
     (verdict,) = request.played[0].verdicts
     same = verdict.model_dump(include=set(Score.model_fields) & set(type(verdict).model_fields) - {"instruction_id"})
-    missing = {Outcome.INFRA: UnscoredReason.INFRA, Outcome.ERROR: UnscoredReason.NO_ANSWER}.get(verdict.outcome)
+    missing = reason_of(request.played[0].episode, 1) if verdict.outcome in (Outcome.INFRA, Outcome.ERROR) else None
     value = None if missing else float(verdict.outcome is Outcome.PASSED)
     return (Score(**same, metric=METRIC, metric_version=1, value=value, unscored_reason=missing),)
 

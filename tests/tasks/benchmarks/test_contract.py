@@ -6,7 +6,8 @@ import pytest
 
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.contract import Benchmark, Option
+from tasks.benchmarks.contract import Benchmark
+from tasks.benchmarks.setting import Option
 
 NEW = Option(name="tone", values=("plain", "rude"), default="plain", affects="episode", help="how the user speaks")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import Step, StopReason
+from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.errors import AnswerMissing, ModelUnavailable
 from tasks.dialogue.engine import Ending, play_dialogue
-from tasks.dialogue.seats import Cast, Stop
+from tasks.dialogue.seats import Cast, Seat, Stop
 from tasks.dialogue.transcript import Transcript
 from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM
 
@@ -110,3 +110,66 @@ def test_a_journal_that_cannot_be_written_stops_the_episode() -> None:
     with pytest.raises(OSError, match="no space"):
         asyncio.run(play_dialogue(opening, Cast(subject, asks(3), 9), full))
     assert subject.saw == []
+
+
+def steps_then_message(role: Role, n_steps: int) -> Speaker:
+    """Takes so many steps in each turn, alternately a call and its observation, before it says a message."""
+
+    class Taking(Speaker):
+        async def speak(self, transcript: Transcript) -> Step | Stop:
+            taken = len(transcript.taken)
+            if taken == n_steps or (role is Role.USER and transcript.turn > 2):
+                return await super().speak(transcript)
+            self.saw.append(transcript)
+            if pending := transcript.pending_calls:
+                said = {"role": Role.TOOL, "kind": StepKind.OBSERVATION, "call_id": pending[0].call_id}
+            else:
+                call = ToolCall(call_id=f"c{taken}", name="look", arguments="{}")
+                said = {"role": role, "kind": StepKind.TOOL_CALL, "calls": (call,)}
+            return Step.model_validate({"turn": transcript.turn, "content": f"{role} {taken}", **said})
+
+    return Taking(role, asks(2).say if role is Role.USER else lambda t: f"answer {t.turn}")
+
+
+def test_a_seat_is_asked_until_it_says_a_message_and_sees_no_step_of_the_other() -> None:
+    subject, counterpart = steps_then_message(Role.ASSISTANT, 4), steps_then_message(Role.USER, 2)
+    ending, kept = play(Cast(subject, counterpart, max_turns=9))
+    assert ending.stop_reason is StopReason.FINISHED
+    assert tuple(kept) == ending.steps
+    assert [(s.turn, s.kind.value) for s in ending.steps[:8]] == [
+        (1, "tool_call"), (1, "observation"), (1, "message"),
+        (1, "tool_call"), (1, "observation"), (1, "tool_call"), (1, "observation"), (1, "message"),
+    ]  # fmt: skip
+    for seat, other in ((subject, Role.USER), (counterpart, Role.ASSISTANT)):
+        strange = [s for t in seat.saw for s in t.steps if s.kind is not StepKind.MESSAGE and s.content.startswith(other)]
+        assert strange == []
+    assert counterpart.saw[-1].texts(Role.ASSISTANT) == ("answer 1", "answer 2")
+
+
+@pytest.mark.parametrize("done", range(17))
+def test_an_episode_goes_on_from_any_step_without_taking_it_again(done: int) -> None:
+    def cast() -> Cast:
+        return Cast(steps_then_message(Role.ASSISTANT, 4), steps_then_message(Role.USER, 2), max_turns=9)
+
+    whole, _ = play(cast())
+    assert len(whole.steps) == 16
+    ending, kept = play(cast(), whole.steps[:done])
+    assert ending == whole
+    assert tuple(kept) == whole.steps[done:]
+
+
+def test_a_subject_without_a_message_ends_as_its_own_failure_and_a_counterpart_as_infra() -> None:
+    ending, _ = play(Cast(steps_then_message(Role.ASSISTANT, 99), asks(2), max_turns=9, max_steps=6))
+    assert (ending.stop_reason, len(ending.steps)) == (StopReason.SUBJECT_ERROR, 7)
+    assert ending.error == "the assistant took 6 steps in round 1 of p/1 and said nothing"
+    ending, _ = play(Cast(answers(), steps_then_message(Role.USER, 99), max_turns=9, max_steps=6))
+    assert (ending.stop_reason, len(ending.steps)) == (StopReason.INFRA, 6)
+
+
+def test_a_benchmark_may_end_the_turn_at_the_step_limit_itself() -> None:
+    def last_word(transcript: Transcript, seat: Seat) -> Step:
+        return Step(turn=transcript.turn, role=seat.role, content=f"cut after {transcript.call_index} answers")
+
+    subject = steps_then_message(Role.ASSISTANT, 99)
+    ending, _ = play(Cast(subject, asks(2), max_turns=9, max_steps=6, at_step_limit=last_word))
+    assert (ending.stop_reason, ending.steps[7].content) == (StopReason.FINISHED, "cut after 3 answers")

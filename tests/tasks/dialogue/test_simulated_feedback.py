@@ -9,8 +9,8 @@ from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.feedback import Feedback
 from schemas.run import Sampling
 from tasks.dialogue.simulated_feedback import FeedbackPrompt, Remark, SimulatedFeedback, answer_field
-from tasks.dialogue.spent import Spent
 from tasks.language.chat_model import Completion
+from tasks.language.spent import Spent
 from tests.tasks.dialogue.feedback_seats import Lines, answer, paid, report_of, transcript, user
 
 HERE = transcript(user(1), answer(1, "wrong", report_of("wrong")))

@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import ModelEndpoint, Provider
 from tasks.language import model_spec
-from tasks.language.endpoint_key import resolve_key
+from tasks.language.endpoints.endpoint_key import resolve_key
 from tasks.language.model_spec import FORMS, parse_model
 
 needs_weights = pytest.mark.skipif(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.cli.run import simulator_request
-from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate, show_dry_run
+from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.text.dry_run import show_dry_run
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError
 from schemas.run import RunSpec
@@ -107,7 +108,7 @@ def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path)
 
 def test_a_dry_run_leaves_out_what_the_journal_holds(tmp_path: Path) -> None:
     owed = plan(tmp_path, "live[model]", DEAR, limit=1)
-    JournalWriter(owed.home.journal(owed.run_id)).append(owed.wanted[0].episode_id, 1, steps(2))
+    JournalWriter(owed.home.journal(owed.run_id)).append(owed.wanted[0].episode_id, 1, 0, steps(2))
     assert (estimate(owed).calls, estimate(owed).simulator_calls) == (N_ROUNDS - 2, N_ROUNDS - 2)
 
 

@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from schemas.content_id import canonical_json
 from schemas.dialog import Dialog, Role, Turn
+from schemas.embedding import EmbedderIdentity
 from schemas.errors import UsageError
-from schemas.run import Limits, ModelIdentity, Provider, RunRecord, RunSpec, Sampling
+from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunRecord, RunSpec, Sampling
 from schemas.work import Difference, Layer
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves
 
 MODEL = ModelIdentity(provider=Provider.OPENAI, name="m", revision="1")
+EMBEDDER = EmbedderIdentity(provider="openai", name="e", max_length=9)
+JUDGE = RubricJudge(rubric="clear", version="1", prompt="p", judge=MODEL)
 SPEC = RunSpec(
     benchmark="b",
     benchmark_version="1",
@@ -28,13 +31,21 @@ SPEC = RunSpec(
     subject=MODEL,
     simulator=MODEL,
     judge=MODEL,
+    judges=(JUDGE,),
+    embedder=EMBEDDER,
+    embedder_in_play=EMBEDDER,
     prompts=(("ask", "p1"), ("persona/novice", "p2")),
+    agent=AgentIdentity(name="notes", version="1", options=(("style", "loud"),), prompts=(("note", "p3"),)),
 )
 OUTSIDE = {"environment": "bubblewrap 1; e1", "metrics.accuracy": "1", "metrics.forgetting": "1", "parley_version": "0.1.0"}
 
 
 def with_(**update: object) -> RunSpec:
     return SPEC.model_copy(update=update)
+
+
+def judged(**update: object) -> RunSpec:
+    return with_(judges=(JUDGE.model_copy(update=update),))
 
 
 def subject(**update: object) -> RunSpec:
@@ -60,9 +71,14 @@ EPISODE_ID = {
     "sampling.omit_reasoning": with_(sampling=Sampling(omit_reasoning=False)),
     "simulator.name": with_(simulator=MODEL.model_copy(update={"name": "n"})),
     "simulator": with_(simulator=None),
+    "embedder_in_play.revision": with_(embedder_in_play=EMBEDDER.model_copy(update={"revision": "2"})),
     "prompts.ask": with_(prompts=(("ask", "p9"), ("persona/novice", "p2"))),
     "prompts.persona/novice": with_(prompts=(("ask", "p1"), ("persona/novice", "p9"))),
     "prompts.more": with_(prompts=(*SPEC.prompts, ("more", "p3"))),
+    "agent": with_(agent=None),
+    "agent.version": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"version": "2"})),
+    "agent.options.style": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"options": ()})),
+    "agent.prompts.note": with_(agent=SPEC.agent and SPEC.agent.model_copy(update={"prompts": (("note", "p9"),)})),
     "samples": with_(samples=2),
     "seed": with_(seed=1),
 }
@@ -74,9 +90,13 @@ VERDICT_ID = {
     **{f"limits.{name}": with_(limits=SPEC.limits.model_copy(update={name: 7})) for name in Limits.model_fields},
 }
 JUDGEMENT_ID = {
-    "judge.name": with_(judge=MODEL.model_copy(update={"name": "n"})),
-    "judge.revision": with_(judge=MODEL.model_copy(update={"revision": "2"})),
-    "judge.weights_digest": with_(judge=MODEL.model_copy(update={"weights_digest": "w"})),
+    "judges.clear.judge.name": judged(judge=MODEL.model_copy(update={"name": "n"})),
+    "judges.clear.judge.revision": judged(judge=MODEL.model_copy(update={"revision": "2"})),
+    "judges.clear.judge.weights_digest": judged(judge=MODEL.model_copy(update={"weights_digest": "w"})),
+    "judges.clear.version": judged(version="2"),
+    "judges.clear.prompt": judged(prompt="q"),
+    "judges.clear.sampling.temperature": judged(sampling=Sampling(temperature=1)),
+    "judges.tone": with_(judges=(JUDGE, JUDGE.model_copy(update={"rubric": "tone"}))),
 }
 BY_LAYER = {"dialogues": EPISODE_ID, "tests": VERDICT_ID, "judgements": JUDGEMENT_ID}
 CASES = [(field, other, layer) for layer, fields in BY_LAYER.items() for field, other in fields.items()]
@@ -96,7 +116,7 @@ def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(f
 
 
 def test_fewer_samples_or_no_judge_make_only_scores_anew() -> None:
-    for fewer, field in ((with_(samples=1), "samples"), (with_(samples=2, judge=None), "judge")):
+    for fewer, field in ((with_(samples=1), "samples"), (with_(samples=2, judges=()), "judges.clear")):
         assert [(d.field, d.reruns) for d in differences(with_(samples=2), fewer)] == [(field, "scores")]
 
 

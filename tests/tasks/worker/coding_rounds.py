@@ -13,20 +13,8 @@ from schemas.problem import Problem, TestSuite
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome
-from tasks.benchmarks.contract import (
-    About,
-    Benchmark,
-    CastRequest,
-    Data,
-    Due,
-    Play,
-    Programs,
-    ScoreRequest,
-    Scores,
-    Setting,
-    Staged,
-    TestRun,
-)
+from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
+from tasks.benchmarks.play import CastRequest, Play
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.programs import ProgramRunner
 from tasks.dialogue.seats import Cast, Stop

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from schemas.content_id import content_id
 from schemas.dialog import Role
-from schemas.episode import StopReason
+from schemas.episode import StopReason, ToolCall
 from schemas.run import ModelIdentity, Provider, Sampling
-from tasks.language.chat_model import ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.storage.journal import JournalWriter, Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode, unfinished
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel, answer_key
@@ -18,6 +19,8 @@ from tests.tasks.storage.test_journal import steps
 
 REQUEST = ChatRequest((Message(Role.USER, "Write solve(x)."),), Sampling(), seed=0, problem_id="p", turn=1, sample=0)
 ANSWER = Completion("def solve(x): …", "stop", input_tokens=3, output_tokens=4, latency_s=0.5, served_model="m-1")
+
+CALL = ToolCall(call_id="c", name="read", arguments="{}")
 
 
 class Counting:
@@ -54,6 +57,16 @@ def test_what_was_kept_is_not_asked_for_again(tmp_path: Path) -> None:
     assert model.n_asked == 1
 
 
+def test_keys_of_requests_without_tools_are_those_of_older_journals() -> None:
+    assert answer_key("openai:m", REQUEST) == content_id(["openai:m", 1, 0, [["user", "Write solve(x)."]]])
+
+
+def test_the_calls_of_a_kept_answer_are_read_back(tmp_path: Path) -> None:
+    answer = replace(ANSWER, calls=(CALL,))
+    JournalWriter(tmp_path).append_answers("e1", 1, {"key": answer})
+    assert [kept for *_, kept in read_journal(tmp_path)["e1"].answers] == [answer]
+
+
 def test_who_asks_the_same_again_is_not_given_the_same_answer() -> None:
     """A simulator that forgot its field is asked anew, with the same words."""
     model, better = Counting(replace(ANSWER, content="better")), replace(ANSWER, content="good")
@@ -73,6 +86,10 @@ def test_another_request_is_asked() -> None:
         replace(REQUEST, turn=2),
         replace(REQUEST, messages=(Message(Role.USER, "Write it."),)),
         replace(REQUEST, messages=(Message(Role.SYSTEM, "Write solve(x)."),)),
+        replace(REQUEST, messages=(Message(Role.USER, "Write solve(x).", call_id="c"),)),
+        replace(REQUEST, messages=(Message(Role.USER, "Write solve(x).", (CALL,)),)),
+        replace(REQUEST, call_index=1),
+        replace(REQUEST, tools=(ToolSpec("read", "", {}),)),
     )
     ask(model, PaidAnswers(kept.items(), lambda _: None), *others)
     assert model.n_asked == 1 + len(others)

@@ -13,7 +13,7 @@ from schemas.run import ModelIdentity, Provider, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
-from tasks.benchmarks.contract import CastRequest
+from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion

@@ -15,10 +15,10 @@ from schemas.feedback import VerbalFeedback
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
 from tasks.benchmarks.convcode.stage import live_dialog
+from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.results import FinishedRun
 from tasks.dialogue.engine import play_dialogue
 from tasks.dialogue.transcript import Transcript

@@ -14,9 +14,9 @@ from schemas.dialog import Role
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider, Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.stage import live_dialog
+from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion

@@ -13,9 +13,9 @@ from schemas.feedback import FEEDBACK_SETTINGS
 from schemas.problem import SuiteKind
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.contract import CastRequest
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE, STATIC
+from tasks.benchmarks.play import CastRequest
 from tasks.benchmarks.registry import load
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
@@ -81,7 +81,7 @@ def test_options_are_offered_where_they_mean_something() -> None:
 def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[f_c,f_e\] 'turn'; known: turns, coverage$"):
         BENCHMARK.split_options("live[f_c,f_e]", {"turn": "3"})
-    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[none\] 'turns'\. This setting has no options$"):
+    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[none\] 'turns'\. It has no options$"):
         BENCHMARK.split_options("live[none]", {"turns": "3"})
 
 

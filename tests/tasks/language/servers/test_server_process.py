@@ -13,14 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.errors import ModelUnavailable, UsageError
-from tasks.language.server_process import server_process
-from tasks.language.vllm_server import HUB_KEYS, vllm_server
+from schemas.errors import ModelUnavailable
+from tasks.language.servers.server_process import server_process
+from tasks.language.servers.vllm_server import HUB_KEYS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CHILD = """
 import argparse, threading, time
-from tasks.language.server_process import end_with_parent, report_ready, take_stdout
+from tasks.language.servers.server_process import end_with_parent, report_ready, take_stdout
 parser = argparse.ArgumentParser()
 parser.add_argument("--parent", type=int)
 parser.add_argument("--mood", default="well")
@@ -94,7 +94,7 @@ def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> N
 
 def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> None:
     parent = (
-        "import time; from pathlib import Path; from tasks.language.server_process import server_process\n"
+        "import time; from pathlib import Path; from tasks.language.servers.server_process import server_process\n"
         f"with server_process('m', {child!r}, (), Path({str(tmp_path / 'm.log')!r}), ready_s=60) as address:\n"
         "    print(address, flush=True); time.sleep(60)"
     )
@@ -138,10 +138,3 @@ def test_a_server_that_is_never_ready_is_ended(child: str, tmp_path: Path) -> No
         with running(child, tmp_path / "m.log", "silent", ready_s=1.0):
             pass
     assert set(psutil.Process().children()) <= before
-
-
-def test_vllm_that_is_not_installed_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.language.vllm_server.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r'pip install "parley-eval\[vllm\]"'):
-        with vllm_server("org/Tiny", tmp_path):
-            pass

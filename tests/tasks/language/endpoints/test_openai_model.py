@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
-from tasks.language.openai_model import OpenAIModel
+from tasks.language.endpoints.openai_model import OpenAIModel
 from tests.fixtures.model_server import CONTEXT_LENGTH, Fault, ModelServer, Reply, default_answer, model_server
 from tests.tasks.language.requests import MOCK, QUICK, ask, complete, model_on, refused
 
@@ -229,6 +229,35 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
     with model_server(latency_s=0.2, holds_after=0) as server:
         asyncio.run(scenario(server))
         assert server.max_in_flight == QUICK.concurrency
+
+
+def test_models_with_other_time_limits_share_the_budget_all_the_same() -> None:
+    async def scenario(server: ModelServer) -> None:
+        models = [model_on(server, policy=replace(QUICK, timeout_s=limit)) for limit in (20.0, 30.0)]
+        filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
+        await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in models))
+        await filling
+        assert models[0].pool() is not models[1].pool()
+        for model in models:
+            await model.aclose()
+
+    with model_server(latency_s=0.2, holds_after=0) as server:
+        asyncio.run(scenario(server))
+        assert server.max_in_flight == QUICK.concurrency
+
+
+def test_an_endpoint_that_takes_no_schema_is_asked_without_it_from_then_on() -> None:
+    refusal = Reply(status=400, code="invalid_request_error", message="response_format: json_schema is not supported here")
+
+    async def scenario(server: ModelServer) -> None:
+        model = model_on(server)
+        for question in ("first", "second"):
+            await model.complete(replace(ask(question), answer_schema={"type": "object"}))
+        await model.aclose()
+
+    with model_server([refusal]) as server:
+        asyncio.run(scenario(server))
+        assert ["response_format" in body for body in server.bodies] == [True, False, False]
 
 
 def test_a_cancelled_call_gives_its_place_back() -> None:

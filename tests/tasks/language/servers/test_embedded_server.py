@@ -13,9 +13,9 @@ import pytest
 
 from schemas.run import Sampling
 from tasks.language.chat_model import ChatModel, Completion
-from tasks.language.embedded_server import embedded_server
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.language.opening import check_endpoint, open_model
+from tasks.language.servers.embedded_server import embedded_server
 from tests.tasks.language.requests import ask
 
 pytestmark = [

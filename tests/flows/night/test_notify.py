@@ -1,0 +1,167 @@
+"""Word of a night reaches those who are to be told, and the address that it goes to reaches nobody."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+import yaml
+
+from flows.night.config import read_config
+from flows.night.notify import Notify, Word, send, tell_crash, telling_failure, words
+from flows.night.regressions import Regression, regressions
+from schemas.errors import ConfigError, InfraError, RunsFailed
+from tasks.planning.report import RunReport
+from tasks.storage.home import Home
+from tests.fixtures.model_server import Reply, model_server
+from tests.fixtures.post_box import post_box
+from tests.flows.parley_command import parley
+
+WORD = Word(
+    event="withheld", title="Parley: 1 run withheld", text="codeif.static · openai:mock: 3 of 8 episodes have infra faults"
+)
+LOST = Regression(setting="codeif.static", model="m@2", other_model="m@1", metric="accuracy", other_mean=0.5, mean=0.25)
+
+
+class KeptLog(logging.Handler):
+    """Every line of one logger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def ended(status: str, title: str) -> RunReport:
+    return RunReport(run_id="", title=title, setting="", model="", status=status, reason=f"{title} has a reason")
+
+
+def test_a_webhook_gets_one_message_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = [ended("withheld", "a"), ended("finished", "b"), ended("failed", "c"), ended("withheld", "d")]
+    with post_box() as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        send(Notify(webhook_env="NIGHT_WEBHOOK"), tuple(words(reports, [LOST])))
+    assert box.came == [
+        {"event": "failure", "title": "Parley: 1 run failed", "text": "c: c has a reason"},
+        {"event": "withheld", "title": "Parley: 2 runs withheld", "text": "a: a has a reason\nd: d has a reason"},
+        {
+            "event": "regression",
+            "title": "Parley: 1 regression",
+            "text": "codeif.static: m@2 lost on accuracy against m@1: 0.500 → 0.250",
+        },
+    ]
+
+
+def test_only_events_that_are_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with post_box() as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        send(Notify(events=("failure",), webhook_env="NIGHT_WEBHOOK"), [WORD])
+        send(None, [WORD])
+    assert box.came == []
+
+
+def test_apprise_sends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with post_box() as box:
+        monkeypatch.setenv("NIGHT_APPRISE", f"json://127.0.0.1:{box.port}/ json://127.0.0.1:{box.port}/other")
+        send(Notify(apprise_env="NIGHT_APPRISE"), [WORD])
+    assert [(one["title"], one["message"]) for one in box.came] == [(WORD.title, WORD.text)] * 2
+
+
+@pytest.mark.slow
+def test_a_block_of_prefect_sends_it_too(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    sent = {"title": "{{subject}}", "text": "{{body}}"}
+    with post_box() as box, temporary_settings({PREFECT_API_URL: server_url}):
+        block = CustomWebhookNotificationBlock.model_validate({"name": "nights", "url": box.url, "json_data": sent})
+        block.save("nights", overwrite=True)
+        send(Notify(block="custom-webhook/nights"), [WORD])
+    assert box.came == [{"title": WORD.title, "text": WORD.text}]
+
+
+def test_a_place_that_refuses_is_logged_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptLog()
+    logging.getLogger("parley.notify").addHandler(kept)
+    with post_box(status=403) as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        send(Notify(webhook_env="NIGHT_WEBHOOK"), [WORD])
+    logging.getLogger("parley.notify").removeHandler(kept)
+    assert kept.lines == [f"no word of {WORD.title!r} could be sent to the webhook in NIGHT_WEBHOOK: HTTPError"]
+
+
+@pytest.mark.parametrize("given", ["https://chat.test/hidden-in-the-url", "MY_ADDRESS"])
+def test_a_url_in_place_of_its_variable_is_refused_and_not_shown(tmp_path: Path, given: str) -> None:
+    night = {
+        "models": [{"spec": "control:gold"}],
+        "benchmarks": [{"name": "codeif"}],
+        "notify": {"webhook_env": given},
+    }
+    (tmp_path / "night.yaml").write_text(yaml.safe_dump(night), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"notify\.webhook_env") as refused:
+        read_config(tmp_path / "night.yaml")
+    assert given not in str(refused.value)
+
+
+def test_an_error_that_ends_the_night_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    notify = Notify(webhook_env="NIGHT_WEBHOOK")
+    with post_box() as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        with pytest.raises(InfraError), telling_failure(notify):
+            raise InfraError("no sandbox here")
+        with pytest.raises(RunsFailed), telling_failure(notify):
+            raise RunsFailed("its runs have told it")
+    assert [one["text"] for one in box.came] == ["no sandbox here"]
+
+
+def test_the_crash_of_a_deployed_night_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    night = {
+        "models": [{"spec": "control:gold"}],
+        "benchmarks": [{"name": "codeif"}],
+        "notify": {"webhook_env": "NIGHT_WEBHOOK"},
+    }
+    (tmp_path / "night.yaml").write_text(yaml.safe_dump(night), encoding="utf-8")
+    parameters = {"config": str(tmp_path / "night.yaml")}
+    state = SimpleNamespace(message="Process exited with status code: -9.")
+    with post_box() as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        for deployment in ("a deployment", None):
+            tell_crash(None, SimpleNamespace(deployment_id=deployment, parameters=parameters, name="night"), state)
+    assert [(one["event"], one["title"]) for one in box.came] == [("failure", "Parley: night crashed")]
+
+
+def test_regressions_of_the_night_are_read_from_the_warehouse(home: Path) -> None:
+    assert regressions(Home(home), ["new"]) == ()
+    home.mkdir()
+    with duckdb.connect(str(home / "warehouse.duckdb")) as warehouse:
+        warehouse.execute("CREATE TABLE runs (run_id varchar)")
+    assert regressions(Home(home), ["new"]) == ()
+    with duckdb.connect(str(home / "warehouse.duckdb")) as warehouse:
+        warehouse.execute(
+            "CREATE TABLE comparisons AS SELECT * FROM (VALUES"
+            " ('new', 'codeif.static', 'm@2', 'm@1', 'accuracy', 0.5::double, 0.25::double, 'regression'),"
+            " ('new', 'codeif.static', 'm@2', 'm@1', 'forgetting', 0.5, 0.25, NULL),"
+            " ('old', 'codeif.static', 'm@1', 'm@0', 'accuracy', 0.5, 0.25, 'regression'))"
+            " t(run_id, setting, model, other_model, metric, other_mean, mean, event)"
+        )
+    assert regressions(Home(home), ["new"]) == (LOST,)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_night_that_withholds_a_run_tells_it(standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with model_server(choose=lambda _name, _n: Reply(status=400, message="no such luck")) as server, post_box() as box:
+        monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
+        night = {
+            "workers": 1,
+            "models": [{"spec": f"openai:mock@{server.base_url}", "revision": "1"}],
+            "benchmarks": [{"name": "codeif.static", "dataset_version": "sample", "limit": 1}],
+            "notify": {"webhook_env": "NIGHT_WEBHOOK"},
+        }
+        (tmp_path / "night.yaml").write_text(yaml.safe_dump(night), encoding="utf-8")
+        assert parley(standing_home, "nightly", "--config", tmp_path / "night.yaml").code == 3
+    assert [one["event"] for one in box.came] == ["withheld"]
+    assert box.came[0]["text"].startswith("codeif.static · openai:mock: quality check scores")

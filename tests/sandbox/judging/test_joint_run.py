@@ -1,0 +1,143 @@
+"""All instructions on an answer in one run: nobody's side effects are another's, and what is said there is said alone, too."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.backends.zygote.backend import ZygoteSandbox
+from sandbox.interface import Sandbox
+from sandbox.judging.joint_run import run_together
+from sandbox.judging.runners.programs import StatementProgram, UnittestProgram
+from sandbox.judging.runners.python_tests import assert_tests, check_tests, statement_tests
+from sandbox.judging.runners.run import run_answer, run_tests
+from sandbox.judging.runners.unittest_tests import unittest_tests
+from schemas.run import Limits
+from schemas.verdict import FailureReason, ProgramVerdict
+
+LIMITS = Limits(cpu_s=2, wall_s=30)
+ANSWER = """
+import os, random
+random.seed(7)
+drawn = []
+FIRST = random.Random(7).random()
+with open("kept", "w") as file: file.write("1")
+def draw(): drawn.append(random.random()); return drawn
+"""
+
+
+@pytest.fixture(params=["zygote", "bubblewrap"])
+def sandbox(request: pytest.FixtureRequest, bubblewrap: BubblewrapSandbox) -> Sandbox:
+    return bubblewrap if request.param == "bubblewrap" else ZygoteSandbox()
+
+
+def together(sandbox: Sandbox, code: str, *tests: str) -> list[str | None]:
+    said = run_together(sandbox, code, [statement_tests((text,)) for text in tests], LIMITS)
+    return [None if verdict is None else verdict.outcome.value for verdict in said]
+
+
+def alone(sandbox: Sandbox, code: str, tests: Sequence[str]) -> list[ProgramVerdict]:
+    return [run_tests(sandbox, StatementProgram(code=code, tests=(text,)), LIMITS) for text in tests]
+
+
+def test_each_instruction_starts_from_the_state_that_the_code_left(sandbox: Sandbox) -> None:
+    tests = (
+        "assert draw() == [FIRST]",
+        "assert draw() == [FIRST], 'names and random states are its own'",
+        "os.remove('kept'); open('left', 'w').write('x'); open('/tmp/left', 'w').write('x'); os.chdir('/')",
+        "os.mkdir('/dev/shm/left'); os.chmod('kept', 0); os.makedirs('a/b'); os.chmod('a', 0)",
+        "assert sorted(os.listdir('.')) == ['kept', 'program.py'] and open('kept').read() == '1'",
+        "assert all(map(os.path.isdir, map('/tmp/'.__add__, os.listdir('/tmp')))) and not os.listdir('/dev/shm')",
+        "os.environ['X'] = '1'; int = None",
+        "assert int('1') and 'X' not in os.environ",
+    )
+    assert together(sandbox, ANSWER, *tests) == ["passed"] * 8
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["assert 0", "import os; os._exit(0)", "while True: pass", "import sys; sys.exit(0)", "1 / 0", "assert f() == 2"],
+)
+def test_one_instruction_spoils_no_other_and_its_own_failure_reads_as_before(sandbox: Sandbox, bad: str) -> None:
+    code, tests = "def f(): return 1", ("assert f() == 1", bad, "assert f()", "assert f() < 2")
+    assert together(sandbox, code, *tests) == ["passed", None, "passed", "passed"]
+    said, n_runs = run_answer(sandbox, [StatementProgram(code=code, tests=(text,)) for text in tests], LIMITS)
+    assert n_runs == 2
+    for mine, theirs in zip(said, alone(sandbox, code, tests), strict=True):
+        assert isinstance(mine, ProgramVerdict)
+        assert mine.model_copy(update={"duration_s": 0}) == theirs.model_copy(update={"duration_s": 0})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+        "import subprocess\nsubprocess.Popen(['sleep', '9'])",
+        "file = open('x', 'w')",
+        "import signal\nsignal.alarm(9)",
+        "import mmap\nshared = mmap.mmap(-1, 4096)",
+        "import os\nos.symlink('/', 'x')",
+        "import sys\nold = 'pycodestyle' in sys.modules",
+        "import inspect",
+        "1 / 0",
+        "import sys\nsys.exit(0)",
+    ],
+)
+def test_code_that_leaves_what_no_child_has_is_run_for_each(bubblewrap: BubblewrapSandbox, code: str) -> None:
+    assert together(bubblewrap, code, "import pycodestyle", "import inspect", "pass") == [None] * 3
+
+
+def test_code_that_does_not_compile_needs_one_run(bubblewrap: BubblewrapSandbox) -> None:
+    code, tests = "def f(:", ("pass", "assert 0")
+    said, n_runs = run_answer(bubblewrap, [StatementProgram(code=code, tests=(text,)) for text in tests], LIMITS)
+    assert n_runs == 1
+    for mine, theirs in zip(said, alone(bubblewrap, code, tests), strict=True):
+        assert isinstance(mine, ProgramVerdict)
+        assert mine.model_copy(update={"duration_s": 0}) == theirs.model_copy(update={"duration_s": 0})
+
+
+def test_the_time_of_the_code_counts_for_each(bubblewrap: BubblewrapSandbox) -> None:
+    spend = "import time\ndef spend(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
+    assert together(bubblewrap, f"{spend}spend(0.8)", "spend(0.2)", "spend(1.4)", "spend(0.2)") == ["passed", None, "passed"]
+
+
+def test_all_kinds_go_together(bubblewrap: BubblewrapSandbox) -> None:
+    kinds = [assert_tests(("assert f(1) == 2", "assert f(2) == 3")), check_tests("def check(g): assert g(1) == 2", "f")]
+    asserts, check = run_together(bubblewrap, "def f(x): return x + 1", kinds, LIMITS)
+    assert [[case.name for case in said.cases] for said in (asserts, check) if said] == [["test 1", "test 2"], ["check"]]
+    module = "import unittest\nclass T(unittest.TestCase):\n    def test_{0}(self): self.assertEqual(f({0}), {1})\n"
+    first, second = (unittest_tests(module.format(n, n + 1)) for n in (1, 2))
+    said = run_together(bubblewrap, "def f(x): return x + 1", [first, second, unittest_tests(module.format(3, 5))], LIMITS)
+    assert [None if verdict is None else [case.name for case in verdict.cases] for verdict in said] == [
+        ["T.test_1"],
+        ["T.test_2"],
+        None,
+    ]
+    assert run_answer(bubblewrap, [UnittestProgram(code="f = 1", test=module.format(1, 2))], LIMITS)[1] == 1
+
+
+def test_what_one_child_said_cannot_be_said_again_by_another(bubblewrap: BubblewrapSandbox) -> None:
+    """An honest pass, recorded from the pipe, replayed where the tests fail."""
+    code = """
+import os
+real = os.write
+def recording(descriptor, data):
+    if len(data) > 40: real(2, b'.'); open('/proc/self/fd/2', 'wb').write(b''); STORE.append(data)
+    return real(descriptor, data)
+STORE = []
+def f(): os.write = recording; return 1
+"""
+    replay = """
+for descriptor in range(3, 20):
+    for message in STORE or [b'x' * 50]:
+        try: real(descriptor, message)
+        except OSError: pass
+assert 0"""
+    assert together(bubblewrap, code, "assert f() == 1", replay, "assert 0")[1:] == [None, None]
+
+
+def test_tampering_takes_back_every_pass_of_the_run(bubblewrap: BubblewrapSandbox) -> None:
+    code = "import sys\ndef f(): return 1\ndef g(): return sys._getframe(1)"
+    assert together(bubblewrap, code, "assert f() == 1", "g()", "assert f() == 1") == [None] * 3
+    said, _ = run_answer(bubblewrap, [StatementProgram(code=code, tests=(text,)) for text in ("assert f() == 1", "g()")], LIMITS)
+    assert [verdict.reason for verdict in said if isinstance(verdict, ProgramVerdict)] == [None, FailureReason.TAMPERING]

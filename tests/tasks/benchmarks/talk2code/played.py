@@ -1,0 +1,98 @@
+"""Dialogues of the bundled sample, played with given answers."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode
+from schemas.problem import Problem
+from schemas.run import ModelIdentity, Provider, Sampling
+from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.talk2code import BENCHMARK
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.transcript import Transcript
+from tasks.language.chat_model import ChatRequest, Completion
+
+STREAK = "python/longest_streak/novice/non_cs_student"
+
+
+@cache
+def sample() -> Staged:
+    """The bundled sample, staged."""
+    with as_file(BENCHMARK.data.sample) as folder:
+        return BENCHMARK.data.stage(folder, "sample")
+
+
+def dialogue(name: str) -> tuple[Problem, Dialog]:
+    """The dialogue of that id with its problem."""
+    staged = sample()
+    dialog = next(dialog for dialog in staged.dialogs if dialog.dialog_id == name)
+    return next(problem for problem in staged.problems if problem.problem_id == dialog.problem_id), dialog
+
+
+@dataclass
+class Says:
+    """A model that says the given texts, one a call, and keeps what it was asked."""
+
+    texts: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.identity = ModelIdentity(provider=Provider.RECORDED, name="says", revision="1")
+        self.asked: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """The next text."""
+        self.asked.append(request)
+        return Completion(content=self.texts[len(self.asked) - 1], finish_reason="stop", n_calls=1)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def play(
+    setting: str, name: str, *texts: str, user: Sequence[str] = (), options: Mapping[str, str] | None = None
+) -> tuple[Ending, Says, Says]:
+    """A dialogue in which the model says these texts, and the simulated user those. Returns both models, too."""
+    problem, dialog = dialogue(name)
+    model, simulator = Says(texts), Says(user)
+    known = {option.name: option.default for option in BENCHMARK.settings[setting].options}
+    request = CastRequest(
+        setting=setting,
+        options=known | dict(options or {}),
+        problem=problem,
+        dialog=dialog,
+        subject=model,
+        simulator=simulator if BENCHMARK.settings[setting].needs_simulator else None,
+        sampling=Sampling(),
+        programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
+    )
+    opening = Transcript(problem, dialog, sample=0, seed=0, turn=1)
+    ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda step: None))
+    return ending, model, simulator
+
+
+def episode(setting: str, name: str, ending: Ending) -> Episode:
+    """The dialogue as the lake keeps it."""
+    problem, dialog = dialogue(name)
+    return Episode(
+        episode_id="e",
+        run_id="r",
+        benchmark="talk2code",
+        model="m",
+        setting=setting,
+        dataset_version="sample",
+        problem_id=problem.problem_id,
+        dialog_id=name,
+        row_digest=dialog.row_digest,
+        sample=0,
+        seed=0,
+        attempt=1,
+        stop_reason=ending.stop_reason,
+        error=ending.error,
+        started_at="",
+        finished_at="",
+        steps=ending.steps,
+    )

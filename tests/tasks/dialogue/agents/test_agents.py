@@ -1,0 +1,107 @@
+"""Agents: what of them is in ids, and how the smallest one takes its turn."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from schemas.dialog import HistoryPolicy, Role
+from schemas.episode import Step, StopReason
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import AgentIdentity, Sampling
+from tasks.dialogue.agents import registry
+from tasks.dialogue.agents.chain_of_thought import PROMPTS
+from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.coding_subject import CodingSubject
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast, Seat
+from tasks.dialogue.transcript import Transcript
+from tests.tasks.benchmarks.noting import AGENT as NOTES
+from tests.tasks.dialogue.feedback_seats import DIALOG, PROBLEM, SUITE, Lines, Reports, paid
+
+THOUGHTS = registry.load("chain_of_thought")
+
+
+def play(model: Lines, history: HistoryPolicy, steps: tuple[Step, ...] = (), programs: Reports | None = None) -> Ending:
+    """Two rounds with the agent in the subject's seat, from these steps on."""
+
+    async def dialogue() -> Ending:
+        async with THOUGHTS.begin(AgentRequest({}, model, Sampling(), steps)) as make_seat:
+            seat: Seat = make_seat(history)
+            if programs is not None:
+                seat = CodingSubject(seat, programs, SUITE, code_of=str, recompile=lambda code, error: f"mend {code}: {error}")
+            opening = Transcript(PROBLEM, DIALOG, sample=0, seed=0, turn=1, steps=steps)
+            return await play_dialogue(opening, Cast(seat, ScriptedUser(("q1", "q2")), max_turns=9), lambda step: None)
+
+    return asyncio.run(dialogue())
+
+
+SAID = tuple(map(paid, ("thought 1", "a1", "thought 2", "a2")))
+
+
+def test_reasoning_is_asked_for_first_and_seen_by_nobody_else() -> None:
+    model = Lines(SAID)
+    ending = play(model, HistoryPolicy.ON_POLICY)
+    assert [(s.turn, s.kind.value, s.content, s.n_calls) for s in ending.steps if s.role is Role.ASSISTANT] == [
+        (1, "artifact", "thought 1", 1),
+        (1, "message", "a1", 1),
+        (2, "artifact", "thought 2", 1),
+        (2, "message", "a2", 1),
+    ]
+    reason, answer = PROMPTS["reason"], PROMPTS["answer"]
+    assert [[m.content for m in request.messages] for request in model.asked] == [
+        [f"q1\n\n{reason}"],
+        [f"q1\n\n{reason}", "thought 1", answer],
+        ["q1", "a1", f"q2\n\n{reason}"],
+        ["q1", "a1", f"q2\n\n{reason}", "thought 2", answer],
+    ]
+    assert [request.call_index for request in model.asked] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("done", range(7))
+def test_it_goes_on_from_any_step_without_asking_again(done: int) -> None:
+    whole = play(Lines(SAID), HistoryPolicy.ON_POLICY)
+    n_asked = sum(step.n_calls for step in whole.steps[:done])
+    model = Lines(SAID[n_asked:])
+    assert play(model, HistoryPolicy.ON_POLICY, whole.steps[:done]) == whole
+    assert len(model.asked) == len(SAID) - n_asked
+
+
+def test_a_refusal_to_reason_is_the_subject_s_failure() -> None:
+    ending = play(Lines([paid("", "context_length")]), HistoryPolicy.ON_POLICY)
+    assert (ending.stop_reason, len(ending.steps), ending.failed_calls) == (StopReason.SUBJECT_ERROR, 1, 1)
+
+
+def test_answers_that_are_programs_may_come_from_an_agent() -> None:
+    """The second answer does not compile: reasoning and answer are asked for once more, and cost the round's message."""
+    model = Lines([*map(paid, ("thought 1", "right", "thought 2", "broken", "thought 3", "right"))])
+    programs = Reports()
+    ending = play(model, HistoryPolicy.LAST_CODE_AND_FEEDBACK, programs=programs)
+    assert [(s.kind.value, s.content, s.n_calls) for s in ending.steps if s.role is Role.ASSISTANT] == [
+        ("artifact", "thought 1", 1),
+        ("message", "right", 1),
+        ("artifact", "thought 2", 1),
+        ("message", "right", 3),
+    ]
+    assert [code for _, code, _ in programs.asked] == ["right", "broken", "right"]
+    assert model.asked[4].messages[0].content.startswith("mend broken: error in broken")
+    assert [request.call_index for request in model.asked] == [0, 1, 0, 1, 0, 1]
+
+
+def test_ids_hold_name_version_prompts_and_the_options_that_were_chosen() -> None:
+    assert NOTES.identity({}) == NOTES.identity({"style": "plain"}) == AgentIdentity(name="notes", version="1")
+    loud = NOTES.identity({"style": "loud"})
+    assert (loud.options, NOTES.options_of(loud)) == ((("style", "loud"),), {"style": "loud"})
+    assert [name for name, _ in THOUGHTS.identity({}).prompts] == ["answer", "reason"]
+    other = replace(THOUGHTS, prompts={**THOUGHTS.prompts, "reason": "Think."})
+    assert other.identity({}) != THOUGHTS.identity({})
+
+
+def test_what_is_unknown_is_refused_by_name() -> None:
+    with pytest.raises(UnknownName, match=r"unknown agent 'cot'.*chain_of_thought.*parley list agents"):
+        registry.load("cot")
+    with pytest.raises(UnknownName, match=r"option of agent notes.*'size'.*style"):
+        NOTES.identity({"size": "big"})
+    with pytest.raises(ConfigError, match="style='soft': takes one of plain, loud"):
+        NOTES.identity({"style": "soft"})

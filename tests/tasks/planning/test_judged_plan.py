@@ -1,0 +1,107 @@
+"""What a judged run will ask, told before anything is started: its judges' calls, tokens, cost, keys and endpoints."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.night.preflight import preflight
+from schemas.errors import ModelUnavailable
+from tasks.benchmarks import registry
+from tasks.converse import context_for, converse
+from tasks.driver.judging import Judgements, judge_context
+from tasks.judge import judge
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.stage import stage
+from tasks.storage.home import Home
+from tasks.storage.owed import read_episodes
+from tests.faults.nights import local_client
+from tests.fixtures.model_server import ModelServer, model_server
+from tests.tasks.benchmarks import judged
+from tests.tasks.benchmarks.judged import CLEAR, GOOD, N_DIALOGS, N_ROUNDS, WHOLE
+
+N_DISTINCT = (N_DIALOGS - 1) * N_ROUNDS
+"""Prompts of the rubric `clear`: two dialogues say the same."""
+ROUND = len("Problem 0, round 1") // CHARACTERS_PER_TOKEN + TOKENS_PER_ANSWER
+"""Tokens of one round: the message, and an answer that is not there yet."""
+FORM, WHOLE_FORM = (len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for rubric in (CLEAR, WHOLE))
+
+
+@pytest.fixture(autouse=True)
+def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with model_server(max_seconds=120) as found:
+        found.answer = lambda messages: GOOD
+        yield found
+
+
+def plan(home: Path, setting: str, judge: ModelRequest, limit: int | None = None, **judges: ModelRequest) -> RunPlan:
+    subject = ModelRequest(spec="control:gold", usd_per_million_input=1.0, usd_per_million_output=2.0)
+    benchmark = BenchmarkRequest(name=f"judged.{setting}", dataset_version="sample", limit=limit)
+    asked = EvaluationRequest(model=subject, judges={"": judge, **judges}, benchmark=benchmark, sandbox="none")
+    return plan_run(asked, Home(home))
+
+
+def drift_tokens() -> int:
+    return sum(len(f"{messages[0].content}\n\n{CLEAR.form}") // CHARACTERS_PER_TOKEN for messages in CLEAR.drift)
+
+
+def test_a_dry_run_counts_and_prices_every_rubric_s_calls(tmp_path: Path) -> None:
+    dear = ModelRequest(spec="control:empty", usd_per_million_input=10.0, usd_per_million_output=20.0)
+    short = dear.model_copy(update={"max_tokens": 20, "usd_per_million_input": 100.0})
+    found = estimate(plan(tmp_path, "code", dear, limit=1, whole=short))
+    alone = estimate(plan(tmp_path, "talk", ModelRequest(spec="control:empty"), limit=1))
+    assert (found.judge_calls, alone.judge_calls) == (N_ROUNDS + len(CLEAR.drift) + 1, N_ROUNDS + len(CLEAR.drift))
+    turns = (FORM + ROUND) + (FORM + 2 * ROUND) + drift_tokens()
+    whole = WHOLE_FORM + 2 * ROUND
+    assert (found.judge_input_tokens, alone.judge_input_tokens) == (turns + whole, turns)
+    assert found.judge_output_tokens == (N_ROUNDS + len(CLEAR.drift)) * TOKENS_PER_ANSWER + 20
+    subject = found.input_tokens * 1.0 + found.output_tokens * 2.0
+    judges = turns * 10.0 + whole * 100.0 + found.judge_output_tokens * 20.0
+    assert found.usd == pytest.approx((subject + judges) / 1e6)
+    assert (alone.usd, alone.at_most, found.at_most) == (None, True, True)
+
+
+def test_a_dry_run_names_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUDGE_KEY", raising=False)
+    found = estimate(plan(tmp_path, "talk", ModelRequest(spec="openai:j", key_env="JUDGE_KEY"), limit=1))
+    assert found.keys_not_set == (("JUDGE_KEY", "openai:j"),)
+
+
+def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_their_judge_is_looked_for(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two dialogues say the same: their judgement is asked for once."""
+    asked = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1", key_env="JUDGE_KEY")
+    owing = plan(tmp_path, "talk", asked)
+    stage.fn(owing, "talk")
+    with local_client() as client:
+        converse.fn(owing, context_for(owing, workers=1, cores=1), client, "talk")
+        monkeypatch.delenv("JUDGE_KEY", raising=False)
+        played = estimate(owing)
+        assert (played.owed, played.calls, played.judge_calls) == (0, 0, N_DISTINCT + len(CLEAR.drift))
+        assert played.keys_not_set == (("JUDGE_KEY", "openai:mock"),)
+        monkeypatch.setenv("JUDGE_KEY", "sk-parley-1")
+        preflight(owing)
+        assert server.model_lists == 1
+        server.models_status = 401
+        with pytest.raises(ModelUnavailable):
+            preflight(owing)
+        server.models_status = 200
+
+        judgements, context = Judgements(owing), judge_context(owing, workers=1)
+        episodes = read_episodes(owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members])
+        wanted = judgements.wanted(episodes.values(), {}, all_rubrics=True)
+        done = judge.fn(owing, judgements, wanted, lambda: (context, client), "talk")
+    assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
+    told = estimate(owing)
+    assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (0, 0, False, ())
+    server.models_status, n_lists = 401, server.model_lists
+    preflight(owing)
+    assert server.model_lists == n_lists

@@ -1,0 +1,121 @@
+"""Each text is asked for once, whoever wants it and whatever is killed meanwhile."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.content_id import text_digest
+from schemas.embedding import EmbedderIdentity, Embedding
+from schemas.errors import ModelUnavailable
+from tasks.storage.home import Home
+from tasks.storage.migration import migrate_lake
+from tasks.storage.parquet_store import Lake
+from tasks.storage.vectors import TEXTS_A_PART, Vectors
+from tests.fixtures.embedding_server import vector_of
+from warehouse.publish import publish
+
+
+class Counting:
+    """An embedder that counts, and fails at the n-th question."""
+
+    def __init__(self, name: str = "counted", dim: int = 4, fails_at: int | None = None) -> None:
+        self.identity = EmbedderIdentity(provider="openai", name=name)
+        self.asked: list[str] = []
+        self._dim, self._fails_at, self._n = dim, fails_at, 0
+
+    async def embed(self, texts: Sequence[str]) -> list[Any]:
+        self._n += 1
+        fails = self._n == self._fails_at
+        await asyncio.sleep(0)
+        if fails:
+            raise ModelUnavailable("gone")
+        self.asked += texts
+        return [None if text.startswith("too long") else np.array(vector_of(text, self._dim), np.float32) for text in texts]
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def find(lake: Lake, embedder: Counting, *questions: Sequence[str]) -> list[dict[str, Any]]:
+    """What one process finds, asked these questions at once; closed at its end."""
+
+    async def ask() -> list[dict[str, Any]]:
+        vectors = Vectors(lake, embedder)
+        try:
+            return [dict(found) for found in await asyncio.gather(*map(vectors.find, questions))]
+        finally:
+            await vectors.aclose()
+
+    return asyncio.run(ask())
+
+
+def texts(numbers: Iterable[int]) -> list[str]:
+    return [f"text {n}" for n in numbers]
+
+
+def test_what_one_process_asked_for_another_reads(tmp_path: Path) -> None:
+    lake, first, second = Lake(tmp_path), Counting(), Counting()
+    find(lake, first, texts(range(10)))
+    (found,) = find(lake, second, texts(range(12)))
+    assert (len(first.asked), second.asked) == (10, ["text 10", "text 11"])
+    assert {text: vector.tolist() for text, vector in found.items()} == {t: list(vector_of(t, 4)) for t in texts(range(12))}
+    rows = lake.read("embeddings", Embedding, embedder=first.identity.digest)
+    assert {row.text_digest: row.vector for row in rows} == {text_digest(t): vector_of(t, 4) for t in texts(range(12))}
+
+
+def test_equal_texts_of_questions_at_once_are_asked_for_once(tmp_path: Path) -> None:
+    embedder = Counting()
+    found = find(Lake(tmp_path), embedder, ["a", "b", "a"], ["b", "c"], ["a"])
+    assert sorted(embedder.asked) == ["a", "b", "c"]
+    assert [sorted(one) for one in found] == [["a", "b"], ["b", "c"], ["a"]]
+
+
+def test_blank_and_too_long_texts_have_no_vector(tmp_path: Path) -> None:
+    embedder = Counting()
+    assert list(find(Lake(tmp_path), embedder, ["", " \n", "too long", "fine"])[0]) == ["fine"]
+    assert embedder.asked == ["too long", "fine"]
+
+
+def test_embedders_have_a_folder_each(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for name in ("one", "two"):
+        embedder = Counting(name)
+        find(lake, embedder, ["a"])
+        assert embedder.asked == ["a"]
+    assert len({part.parent for part in lake.parts("embeddings")}) == 2
+
+
+def test_a_fault_costs_at_most_one_part(tmp_path: Path) -> None:
+    lake, broken, whole = Lake(tmp_path), Counting(fails_at=3), Counting()
+    everything = texts(range(3 * TEXTS_A_PART + 5))
+    with pytest.raises(ModelUnavailable):
+        find(lake, broken, everything)
+    assert len(lake.parts("embeddings")) == 2
+    assert len(find(lake, whole, everything)[0]) == len(everything)
+    assert whole.asked == everything[2 * TEXTS_A_PART :]
+
+
+def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
+    async def ask() -> list[Any]:
+        vectors = Vectors(Lake(tmp_path), Counting(fails_at=1))
+        return await asyncio.gather(vectors.find(["a"]), vectors.find(["a", "b"]), return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(ask())] == [ModelUnavailable, ModelUnavailable]
+
+
+def test_vectors_of_another_length_are_another_models(tmp_path: Path) -> None:
+    find(Lake(tmp_path), Counting(dim=4), ["a"])
+    with pytest.raises(ModelUnavailable, match="has 5 numbers, those kept of it have 4"):
+        find(Lake(tmp_path), Counting(dim=5), ["b"])
+
+
+def test_the_warehouse_leaves_them_in_the_lake(tmp_path: Path) -> None:
+    home = Home.at(tmp_path)
+    find(Lake(home.lake), Counting(), ["a"])
+    assert migrate_lake(home).n_upgraded == 0
+    publish(home.path)
+    assert len(Lake(home.lake).parts("embeddings")) == 1

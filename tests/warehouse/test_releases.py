@@ -1,0 +1,99 @@
+"""A withheld run that a person released is published with that word, as long as its results are the released ones."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import UsageError
+from schemas.release import Release, results_digest
+from tasks.planning.releasing import release
+from tasks.storage.home import Home
+from tests.flows.parley_command import parley
+from tests.warehouse.conftest import Marts
+from tests.warehouse.small_lake import SmallLake
+from tests.warehouse.test_incremental import differing_from_rebuild
+from warehouse.connect import query
+from warehouse.publish import publish
+
+WORD = "the endpoint's outage hit one problem; the others stand"
+
+
+def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    return query(home, sql)[1]
+
+
+def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(published: SmallLake, tmp_path: Path) -> None:
+    run, home = published.gamma, published.home
+    assert rows(home, f"select * from leaderboard where run_id = '{run.run_id}'") == []
+    done = parley(home, "release", run.run_id[:10], "--because", WORD, "--json").json()
+    assert (done["run_id"], done["published"], done["withheld_reason"]) == (run.run_id, True, "too many infra faults")
+    shown = f"select mean, n, released_because from leaderboard where run_id = '{run.run_id}'"
+    assert rows(home, shown) == [(1.0, 3, WORD)]
+    assert rows(home, f"select status, withheld_reason, released_because from runs where run_id = '{run.run_id}'") == [
+        ("finished", "too many infra faults", WORD)
+    ]
+    assert rows(home, "select count(*) from leaderboard where released_because is not null") == [(1,)]
+    assert parley(home, "publish", "--rebuild").code == 0
+    assert rows(home, shown) == [(1.0, 3, WORD)]
+    [listed] = [one for one in parley(home, "list", "runs", "--json").json() if one["run_id"] == run.run_id]
+    assert (listed["status"], listed["withheld_reason"], listed["released_because"]) == (
+        "withheld",
+        "too many infra faults",
+        WORD,
+    )
+
+
+def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published: SmallLake, codeif_marts: Marts) -> None:
+    run, home = published.gamma, published.home
+    release(Home(home), run.run_id, WORD)
+    status = f"select status, released_because from runs where run_id = '{run.run_id}'"
+    assert rows(home, status) == [("finished", WORD)]
+    run.write_record("withheld", finished_at="2026-02-02T00:00:00Z")
+    publish(home, marts=codeif_marts)
+    assert rows(home, status) == [("withheld", None)]
+    assert rows(home, f"select count(*) from scores where run_id = '{run.run_id}'") == [(0,)]
+    run.write_record("withheld")
+    publish(home, marts=codeif_marts)
+    assert rows(home, status) == [("finished", WORD)]
+
+
+def test_a_released_run_with_a_lost_file_is_withheld_all_the_same(published: SmallLake) -> None:
+    run, home = published.gamma, published.home
+    shutil.rmtree(home / "lake" / "scores" / "benchmark=codeif" / f"model={'openai%3Agamma%2F7b%3Dx'}")
+    done = parley(home, "release", run.run_id, "--because", WORD)
+    assert (done.code, "has no scores" in done.err, "not published" in done.out) == (3, True, True)
+
+
+def test_a_taken_back_word_takes_the_run_back(published: SmallLake, codeif_marts: Marts, tmp_path: Path) -> None:
+    run, home = published.gamma, published.home
+    word = Release(
+        run_id=run.run_id,
+        benchmark="codeif",
+        model=run.subject.label,
+        because=WORD,
+        withheld_reason="",
+        released_at="2026-01-03T00:00:00Z",
+        results_digest=results_digest((), "2026-01-02T00:10:00Z"),
+    )
+    run.write("releases", [word])
+    publish(home, marts=codeif_marts)
+    assert rows(home, f"select status from runs where run_id = '{run.run_id}'") == [("finished",)]
+    assert differing_from_rebuild(home, tmp_path / "scratch", codeif_marts) == []
+    shutil.rmtree(home / "lake" / "releases")
+    publish(home, marts=codeif_marts)
+    assert rows(home, f"select status from runs where run_id = '{run.run_id}'") == [("withheld",)]
+    assert differing_from_rebuild(home, tmp_path / "scratch", codeif_marts) == []
+
+
+def test_only_a_withheld_run_with_a_reason_is_released(published: SmallLake) -> None:
+    home = Home(published.home)
+    with pytest.raises(UsageError, match="passed its checks"):
+        release(home, published.beta.run_id, WORD)
+    with pytest.raises(UsageError, match="--because"):
+        release(home, published.gamma.run_id, " ")
+    published.gamma.write_record("incomplete")
+    with pytest.raises(UsageError, match="did not come to its end"):
+        release(home, published.gamma.run_id, WORD)
+    assert not list((published.home / "lake").rglob("releases"))
