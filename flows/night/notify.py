@@ -1,4 +1,4 @@
-"""Sends word of a night: that it failed, withheld a run, or found a model worse than the one before it.
+"""Sends word of a night: that it failed, withheld a run, met a cap of its budget, or found a model worse than the one before it.
 
 A webhook's URL lets anybody who knows it speak in the owner's name, so it is a secret: a configuration names the variable or the
 Prefect block that holds it. Word that cannot be sent fails no night, and no log shows where it was to go.
@@ -26,13 +26,13 @@ SEND_LIMIT_S = 10.0
 _TEXT = 4000
 """Characters of a message: chat services cut longer ones, or refuse them."""
 _log = logging.getLogger("parley.notify")
-Event = Literal["failure", "withheld", "regression"]
+Event = Literal["failure", "withheld", "budget", "regression"]
 
 
 class Notify(Frozen):
     """Of what to send word, and where to. Safe to show: it is a Prefect parameter."""
 
-    events: tuple[Event, ...] = Field(default=("failure", "withheld", "regression"), min_length=1)
+    events: tuple[Event, ...] = Field(default=("failure", "withheld", "budget", "regression"), min_length=1)
     webhook_env: str | None = None
     """Variable that holds a URL. It gets a JSON object by POST: `event`, `title` and `text`."""
     apprise_env: str | None = None
@@ -63,7 +63,7 @@ class Word(Frozen):
 
 def words(reports: Sequence[RunReport], found: Sequence[Regression]) -> Iterator[Word]:
     """What there is to say of a night's runs: at most one message for each event."""
-    for event, status in (("failure", "failed"), ("withheld", "withheld")):
+    for event, status in (("failure", "failed"), ("withheld", "withheld"), ("budget", "incomplete")):
         lines = [f"{report.title}: {report.reason}" for report in reports if report.status == status]
         if lines:
             yield _word(event, f"{_counted(len(lines), 'run')} {status}", lines)

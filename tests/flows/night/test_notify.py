@@ -40,13 +40,20 @@ def ended(status: str, title: str) -> RunReport:
 
 
 def test_a_webhook_gets_one_message_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    reports = [ended("withheld", "a"), ended("finished", "b"), ended("failed", "c"), ended("withheld", "d")]
+    reports = [
+        ended("withheld", "a"),
+        ended("finished", "b"),
+        ended("failed", "c"),
+        ended("withheld", "d"),
+        ended("incomplete", "e"),
+    ]
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
         send(Notify(webhook_env="NIGHT_WEBHOOK"), tuple(words(reports, [LOST])))
     assert box.came == [
         {"event": "failure", "title": "Parley: 1 run failed", "text": "c: c has a reason"},
         {"event": "withheld", "title": "Parley: 2 runs withheld", "text": "a: a has a reason\nd: d has a reason"},
+        {"event": "budget", "title": "Parley: 1 run incomplete", "text": "e: e has a reason"},
         {
             "event": "regression",
             "title": "Parley: 1 regression",
