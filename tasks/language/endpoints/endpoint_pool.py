@@ -5,7 +5,6 @@ Runs that go side by side open the same endpoint with limits of their own: the l
 
 import asyncio
 import hashlib
-import json
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from tasks.language.endpoints.concurrency import AdaptiveLimit
 from tasks.language.endpoints.endpoint_key import OPENAI_URL
 from tasks.language.endpoints.outage import OutagePolicy, OutageWatch
-from tasks.language.endpoints.wire import TokenLimitName
+from tasks.language.endpoints.wire import TokenLimitName, json_bytes
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -54,7 +53,7 @@ class EndpointPool:
         Raises:
             aiohttp.ClientError, OSError: no connection, or one that broke off.
         """
-        async with self.session.post(self.url + path, data=json.dumps(body).encode(), allow_redirects=False) as response:
+        async with self.session.post(self.url + path, data=json_bytes(body), allow_redirects=False) as response:
             return response.status, response.headers, await response.read()
 
     async def leave(self) -> None:

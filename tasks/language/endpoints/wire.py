@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+import orjson
+
 from schemas.display import plain_line
 from schemas.episode import ToolCall
 from tasks.language.chat_model import ChatRequest, Message
@@ -82,6 +84,14 @@ class Fault:
     status: int | None = None
     retry_after_s: float | None = None
     remedy: str = ""
+
+
+def json_bytes(body: Mapping[str, Any]) -> bytes:
+    """A body as JSON. It is most of what a long request costs, and orjson takes a tenth of the time."""
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # a lone surrogate, which UTF-8 cannot hold, or an integer beyond 64 bits
+        return json.dumps(body).encode()
 
 
 def request_body(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tasks.language.endpoints.wire import (
     MalformedAnswer,
     is_plausible_name,
+    json_bytes,
     read_answer,
     read_fault,
     request_body,
@@ -200,3 +201,8 @@ def test_retry_after_in_seconds_and_as_a_date(headers: dict[str, str], seconds: 
 )
 def test_which_names_may_answer_for_the_one_asked(asked: str, served: str, plausible: bool) -> None:
     assert is_plausible_name(asked, served) is plausible
+
+
+@pytest.mark.parametrize("value", ["é\U0001f600", "half a pair: \ud83d", 2**64, -0.5, None, [{"a": "\x00\u2028"}]])
+def test_a_body_reads_back_as_it_was(value: object) -> None:
+    assert json.loads(json_bytes({"value": value})) == {"value": value}
