@@ -28,7 +28,7 @@ found = [line.split("=", 1) for line in listed.splitlines()]
 found = [(places[place], name, ast.literal_eval(value)) for key, value in found for place, _, name in [key.rpartition(".")] if place in places]
 words = {
     "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "no-index": "UV_NO_INDEX",
-    "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY",
+    "constraint": "UV_CONSTRAINT", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY",
 }
 without_effect = {
     "break-system-packages", "cache-dir", "config-file", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-color", "no-input",
@@ -39,7 +39,7 @@ if unknown := {name for _, name, _ in found} - words.keys() - without_effect:
     sys.exit(f"pip is configured by {', '.join(sorted(unknown))}, for which uv has no word: pip installs, which takes minutes")
 settings = {words[name]: value for _, name, value in sorted(found, key=lambda one: one[0]) if name in words}
 settings |= {"UV_FIND_LINKS": ",".join(settings["UV_FIND_LINKS"].split())} if "UV_FIND_LINKS" in settings else {}
-settings |= {"UV_INDEX": " ".join(settings["UV_INDEX"].split())} if "UV_INDEX" in settings else {}
+settings |= {name: " ".join(settings[name].split()) for name in ("UV_INDEX", "UV_CONSTRAINT") if name in settings}
 settings["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # of several indexes pip takes the pinned version from any
 for name, value in settings.items():
     if name not in os.environ:

@@ -93,12 +93,14 @@ def test_indexes_links_and_certificates_are_handed_on(tmp_path: Path) -> None:
     done = exported(
         tmp_path,
         "[global]\nindex-url = http://one.test/simple\nextra-index-url =\n  http://two.test/simple\n  http://three.test/simple\n"
-        "cert = /certificates/it's.pem\ntimeout = 60\n[install]\nfind-links = /wheels /more\n[list]\nformat = columns\n",
+        "cert = /certificates/it's.pem\ntimeout = 60\n"
+        "[install]\nfind-links = /wheels /more\nconstraint =\n  /pins.txt\n  /caps.txt\n[list]\nformat = columns\n",
     )
     wanted = {
         "UV_DEFAULT_INDEX": "http://one.test/simple",
         "UV_INDEX": "http://two.test/simple http://three.test/simple",
         "UV_FIND_LINKS": "/wheels,/more",
+        "UV_CONSTRAINT": "/pins.txt /caps.txt",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "SSL_CERT_FILE": "/certificates/it's.pem",
     }
@@ -113,9 +115,9 @@ def test_a_variable_for_pip_wins_over_its_files_and_one_for_uv_over_both(tmp_pat
 
 
 def test_what_uv_has_no_word_for_leaves_it_to_pip(tmp_path: Path) -> None:
-    done = exported(tmp_path, "[install]\nconstraint = /pins.txt\n")
+    done = exported(tmp_path, "[install]\nno-binary = :all:\n")
     assert done.returncode == 1
-    assert "constraint" in done.stderr
+    assert "no-binary" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_uv_installs_where_it_can_and_pip_else(tmp_path: Path, there: tuple[str,
 
 
 def test_pip_installs_where_uv_would_not_heed_its_configuration(tmp_path: Path) -> None:
-    assert installed(tmp_path, "uv", configuration="[install]\nconstraint = /pins.txt\n") == (0, BY_PIP)
+    assert installed(tmp_path, "uv", configuration="[install]\nno-binary = :all:\n") == (0, BY_PIP)
 
 
 def test_an_installation_that_failed_is_not_taken_for_one(tmp_path: Path) -> None:
