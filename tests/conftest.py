@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_header() -> str:
-    return f"CORPUS_SEED={os.environ['CORPUS_SEED']} draws attacks for sandboxes besides the default; WHOLE_CORPUS=1: all"
+    return f"CORPUS_SEED={os.environ['CORPUS_SEED']} draws corruptions, and attacks for other sandboxes; WHOLE_CORPUS=1: all"
 
 
 @pytest.fixture

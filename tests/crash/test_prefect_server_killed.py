@@ -12,7 +12,7 @@ import pytest
 from flows.orchestration.server import prefect_server, server_status, stop_server
 from tests.flows.drivers import wait_until_gone
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

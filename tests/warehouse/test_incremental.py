@@ -49,6 +49,7 @@ def test_an_up_to_date_file_is_left_alone(published: SmallLake, codeif_marts: Ma
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_marts: Marts) -> None:
     lake = SmallLake(tmp_path / "home")
     gamma, beta, alpha = lake.gamma, lake.beta, lake.alpha_2

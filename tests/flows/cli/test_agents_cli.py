@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.model_server import Messages, model_server
 from tests.flows.parley_command import SAMPLE, ask, parley
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 RUN = (*SAMPLE, "--limit", "2", "--agent", "chain_of_thought", "--json")
 
 

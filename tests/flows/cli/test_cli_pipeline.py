@@ -84,6 +84,7 @@ def test_a_transcript_shows_prompts_answers_and_verdicts(home: Path) -> None:
     assert "no episode 'zzzz'" in missing.err
 
 
+@pytest.mark.long
 def test_an_exported_recording_runs_to_the_same_verdicts(home: Path, tmp_path: Path) -> None:
     run = ask(home, "SELECT run_id FROM runs WHERE model = 'control:gold'")[0]["run_id"]
     recording = tmp_path / "gold.jsonl.gz"
@@ -123,6 +124,7 @@ def test_a_recording_without_an_answer_withholds_the_run_and_nothing_becomes_zer
     assert row["n"] + row["n_unscored"] == gold["n"]
 
 
+@pytest.mark.long
 def test_a_run_can_be_grown(home: Path) -> None:
     first = parley(home, *SAMPLE, "--model", "control:gold", "--option", "history=upstream_v0", "--limit", "2", "--json").json()
     assert first["episodes"] == 2
@@ -132,6 +134,7 @@ def test_a_run_can_be_grown(home: Path) -> None:
     assert (smaller["episodes"], smaller["owed"]) == (8, 0)
 
 
+@pytest.mark.long
 def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     line = parley(home, *SAMPLE, "--model", "control:empty", "--samples", "2", "--json").json()
     assert line["episodes"] == 16
@@ -154,6 +157,7 @@ def test_samples_share_what_a_smaller_run_has_paid_for(home: Path) -> None:
     assert ask(home, paid) == [{"n": 16}]
 
 
+@pytest.mark.long
 def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path) -> None:
     with model_server() as server:
         run = (*SAMPLE, "--model", f"openai:mock@{server.base_url}", "--revision", "1", "--limit", "1")
@@ -169,6 +173,7 @@ def test_a_price_stated_later_counts_and_one_left_out_takes_none_away(home: Path
         assert len(server.bodies) == 2 * calls
 
 
+@pytest.mark.long
 def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
     run = (*SAMPLE, "--model", "control:gold", "--seed", "21", "--json")
     sql = "SELECT n FROM leaderboard WHERE metric = 'instruction_accuracy' AND run_id = '{}'"
@@ -182,6 +187,7 @@ def test_a_warehouse_older_than_the_lake_is_published_again(home: Path) -> None:
     assert ask(home, sql.format(line["run_id"])) == shown
 
 
+@pytest.mark.long
 def test_a_damaged_or_lost_part_of_a_finished_run_is_made_anew(home: Path) -> None:
     run = (*SAMPLE, "--model", "control:gold", "--seed", "22", "--limit", "2", "--json")
     run_id = parley(home, *run).json()["run_id"]
@@ -212,6 +218,7 @@ def test_mended_rows_leave_the_quarantine(home: Path, tmp_path: Path) -> None:
         assert ask(home, "SELECT count(*) n FROM quarantine WHERE dataset_version = 'current'") == [{"n": quarantined}]
 
 
+@pytest.mark.long
 def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: Path, tmp_path: Path) -> None:
     sample = next(p for p in (ROOT / "tasks/benchmarks/codeif/sample").iterdir() if p.name.endswith(".jsonl"))
     (tmp_path / "L_1_part_1.jsonl").write_text(sample.read_text() + "{torn")

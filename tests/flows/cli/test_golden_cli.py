@@ -8,7 +8,7 @@ import pytest
 
 from tests.flows.parley_command import ask, parley, parley_process
 
-pytestmark = [pytest.mark.slow, pytest.mark.shared, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.shared, pytest.mark.usefixtures("bubblewrap")]
 
 MODEL = "qwen2.5-7b-instruct"
 FINISHED_LIMIT_S = 5.0

@@ -8,7 +8,7 @@ from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.night.test_resume import N_TURNS, wait_until
 from tests.flows.parley_command import SAMPLE, ask, parley, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 
 
 def arguments(server: ModelServer, model: str) -> tuple[str, ...]:

@@ -104,7 +104,12 @@ def test_shards_that_were_dealt_to_a_worker_run_although_all_died_at_once(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("order", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)]
+    ("order", "status"),
+    [
+        (signal.SIGKILL, -signal.SIGKILL),
+        pytest.param(signal.SIGTERM, 128 + signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
+    ],
 )
 def test_nothing_is_left_of_a_driver_that_was_ended_in_the_middle(home: Path, order: signal.Signals, status: int) -> None:
     with driver(BUSY, home) as busy:

@@ -49,6 +49,7 @@ def task_runs() -> list[tuple[str, str]]:
         return sorted((run["name"], run["state_name"]) for run in answer.json())
 
 
+@pytest.mark.long
 def test_flows_of_this_process_use_the_server_until_the_block_ends(home: Path) -> None:
     from prefect import flow, task
 
@@ -89,6 +90,7 @@ def test_the_first_server_of_a_machine_makes_its_database_and_leaves_it_to_the_n
         assert template == database_template()
 
 
+@pytest.mark.long
 def test_commands_at_once_share_one_server_which_outlives_the_one_that_started_it(home: Path) -> None:
     with driver(USER, home) as first, driver(USER, home) as second:
         seen = [first.hear(), second.hear()]
@@ -117,6 +119,7 @@ def test_a_killed_command_leaves_no_server_and_the_next_starts_at_once(home: Pat
     assert wait_until_gone([server]) == []
 
 
+@pytest.mark.long
 def test_a_terminated_command_ends_its_server_and_says_nothing(home: Path) -> None:
     with driver(USER, home) as terminated:
         server = psutil.Process(terminated.hear()["pid"])
@@ -149,6 +152,7 @@ def test_other_names_stay(name: str) -> None:
     assert without_secrets({name: "x"}, drop=(name,)) == {}
 
 
+@pytest.mark.long
 def test_a_standing_server_outlives_commands_until_it_is_stopped(standing_home: Path) -> None:
     home = standing_home
     started: list[servers.PrefectServer] = []
@@ -168,6 +172,7 @@ def test_a_standing_server_outlives_commands_until_it_is_stopped(standing_home: 
     assert stop_server(home) is False
 
 
+@pytest.mark.long
 def test_a_commands_server_can_be_made_to_stay(standing_home: Path) -> None:
     with driver(USER, standing_home) as command:
         pid = command.hear()["pid"]
