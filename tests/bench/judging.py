@@ -1,6 +1,7 @@
 """`python -m tests.bench.judging`: a judge's share of the ideal, from first request to last answer, on the whole command.
 
-Ideal = ceil(judgements / in flight) x latency. The dialogues are those of `control:gold`, which costs nothing.
+Ideal = ceil(judgements / in flight) x latency. The dialogues are those of `control:gold`, which costs nothing. A second judge
+then rates them again: its share is the judge's alone. The first one's is that of a run whose dialogues want the same processors.
 """
 
 import argparse
@@ -8,12 +9,14 @@ import json
 import math
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tasks.benchmarks.contract import Benchmark, Judging
 from tasks.benchmarks.setting import Setting
-from tests.bench.processes import environment, latency_server, watch
+from tests.bench.processes import Watched, environment, latency_server, watch
 from tests.bench.synthetic import BENCHMARK as DIALOGUES
 from tests.crash.night import write_plugin
 from tests.tasks.benchmarks.judged import BENCHMARK as JUDGED
@@ -43,19 +46,26 @@ def main() -> None:
         write_plugin(folder / "plugin", NAME, f"{__spec__.name}:BENCHMARK")
         (folder / "turns.json").write_text(json.dumps([TURNS] * (asked.judgements // TURNS)))
         (folder / "answer.txt").write_text(GOOD)
-        with latency_server(LATENCY_S, 0.0, 2 * LIMIT_S, answer=folder / "answer.txt") as server:
-            said = ("run", f"{NAME}.rate", "--data", folder / "turns.json", "--model", "control:gold")
-            judge = ("--judge", f"openai:mock@{server.base_url}", "--judge-revision", "1", "--json")
-            size = ("--concurrency", asked.in_flight, "--workers", asked.workers)
-            command = [sys.executable, "-P", "-m", "flows.cli", *map(str, (*said, *judge, *size))]
-            ran = watch(command, environment({"PARLEY_HOME": str(folder / "home")}, folder / "plugin"), LIMIT_S)
-            stats, told = server.stats(), json.loads(ran.out)
-    n = told["judgements_asked"]
-    ideal_s = math.ceil(n / asked.in_flight) * LATENCY_S
+        with latency_server(LATENCY_S, 0.0, 4 * LIMIT_S, answer=folder / "answer.txt") as server:
+            for revision, what in (
+                ("1", "beside dialogues that are played as fast as can be"),
+                ("2", "of dialogues that are there"),
+            ):
+                said = ("run", f"{NAME}.rate", "--data", folder / "turns.json", "--model", "control:gold")
+                judge = ("--judge", f"openai:mock@{server.base_url}", "--judge-revision", revision, "--json")
+                size = ("--concurrency", asked.in_flight, "--workers", asked.workers)
+                command = [sys.executable, "-P", "-m", "flows.cli", *map(str, (*said, *judge, *size))]
+                ran = watch(command, environment({"PARLEY_HOME": str(folder / "home")}, folder / "plugin"), LIMIT_S)
+                _tell(what, server.stats(), json.loads(ran.out)["judgements_asked"], asked.in_flight, ran)
+                server.reset()
+
+
+def _tell(what: str, stats: Mapping[str, Any], n: int, in_flight: int, ran: Watched) -> None:
+    ideal_s = math.ceil(n / in_flight) * LATENCY_S
     share = ideal_s / stats["window_s"]
-    print(f"{n} judgements, {stats['repeated']} repeated, {stats['max_in_flight']} in flight at most")
-    print(f"share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s")
-    print(f"whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a judgement; peak {ran.peak_mb:.0f} MB")
+    print(f"{n} judgements {what}: {stats['repeated']} repeated, {stats['max_in_flight']} in flight at most")
+    print(f"  share {share:.2f} (aim {AIM}): window {stats['window_s']:.1f} s, ideal {ideal_s:.1f} s")
+    print(f"  whole command {ran.wall_s:.1f} s, processor {1000 * ran.cpu_s / n:.2f} ms a judgement; peak {ran.peak_mb:.0f} MB")
 
 
 if __name__ == "__main__":
