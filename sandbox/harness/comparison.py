@@ -61,7 +61,7 @@ def comparing(
         lenient: see `leniency` in `instrumentation.py`.
     """
     operations = tuple(_OPERATIONS.values())
-    equal, contains, urandom = COMPARISONS.index(Eq), COMPARISONS.index(In), os.urandom
+    (equal, unequal, contains), urandom = map(COMPARISONS.index, (Eq, NotEq, In)), os.urandom
     is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
@@ -78,7 +78,7 @@ def comparing(
             return operations[code](left, right)
         kind = COMPARISONS[code]
         before = kind not in (Eq, NotEq) or tried_whole(left, right)
-        alike = asked(left, right) if kind in (In, NotIn) else []
+        alike = doubted(left, right) if kind in (In, NotIn) else []
         said = operations[code](shown(left), shown(right))
         try:
             claims = bool(said) is (kind not in (NotEq, NotIn))
@@ -125,14 +125,13 @@ def comparing(
         (expected, *rest), named = call
         return [] if _is_plain(beside) else [near(far, *rest, **named) for far in _alterations(expected, _far_numbers)]
 
-    def asked(left: Any, right: Any) -> list[Any]:
-        """List members of a group that the left side equals altered, too. Attack: a group asked for a value."""
-        if _is_plain(left):
-            for altered in _alterations(left):
-                holds(altered, shown(right), contains)
-            return []
-        some = _some(right) if type(right) in _GROUPS else []
-        return [one for one in some if not is_any(one) and any(holds(left, altered) for altered in alterations(one, left))]
+    def doubted(left: Any, right: Any) -> list[Any]:
+        """List members of a group that equal other values, too; ask any other group for them. Attack: ANY in a group."""
+        if type(right) in _GROUPS:
+            return [one for one in _some(right) if not tried(left, one, False)]
+        for altered in _alterations(left):
+            holds(altered, right, contains)
+        return []
 
     def holds(one: Any, other: Any, code: int = equal) -> bool:
         try:
@@ -182,10 +181,8 @@ def comparing(
         if not (_is_plain(left) and _is_plain(right)):
             try:
                 said = compared(equal if code == ALMOST else code, left, right)
-                if (
-                    code == equal and said is False and operations[COMPARISONS.index(NotEq)](left, right) is False
-                ):  # never unequal
-                    accuse(f"objects of class {_forged(left, right)} are neither equal nor unequal")
+                if code == equal and said is False:  # attack: neither equal nor unequal
+                    compared(unequal, left, right)
                 if code == ALMOST:
                     difference(left, right)
             except Exception:  # noqa: BLE001 - the assertion will meet it again
