@@ -15,7 +15,6 @@ from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
 from integrity import guard, install_packages, verify_source
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
-from signal_frames import hide_frames_from_handlers
 from suites import case_runner, run_nodes
 from watch import start_watch
 
@@ -74,7 +73,6 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
             file.write(code)
         imports = tuple(job["imports"].decode().split())
         checks = guard(accuse, imports, trusted, TESTS, names, mocks=job["mocks"] == b"1")
-        hide_frames_from_handlers()
         is_own_process, entered = start_watch(accuse, trusted, (TESTS,), names, own)
 
         def here() -> None:

@@ -11,7 +11,6 @@ import os
 import sys
 
 from integrity import guard
-from signal_frames import hide_frames_from_handlers
 from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -131,7 +130,6 @@ def run_nodes(
     found: dict[str, tuple[str, str]] = {}
     start = pytest.main
     files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
-    hide_frames_from_handlers()
     start_watch(accuse, trusted, files, names)
     sys.path.insert(0, root)
     sys.argv = ["pytest"]

@@ -10,6 +10,8 @@ modules.
 
 from __future__ import annotations
 
+import _imp
+import _signal  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
 import _thread
 import builtins
 import os
@@ -45,44 +47,53 @@ def start_watch(
     names: dict[str, Any],
     own: list[int] | None = None,
 ) -> tuple[Callable[[], None], Callable[[bool], None]]:
-    """Listen from now on. Returns two functions that the tests call on their way (see `fork_watch`).
+    """Listen from now on. Signal handlers are given None for the interrupted frame, the tests' or the runner's.
+
+    Returns a function that the tests call on their way, and one that their methods and `check` call as they begin. Children that
+    the tests fork themselves are no finding, nor are functions that they hand to the candidate. Calls under way when the
+    candidate forked may not come back in the child. Attacks: a child goes on instead, tests run to be told the answer.
 
     Args:
         accuse: told each finding at once; does not return to the candidate.
         trusted: folders whose code is not the candidate's: Python's own library, ours, and others.
         tests: file names that the tests are compiled with.
         names: the candidate's module. Code that runs in it is the candidate's, whatever its name.
-        own: see `fork_watch`; this process, where nothing is said.
+        own: the process that the tests are given to; this one, where nothing is said.
     """
     busy: set[int] = set()
     known = (*(f"{folder}/" for folder in trusted), "<frozen")
     library, harness = known[:2]
-    frame_of, thread, value_of = sys._getframe, _thread.get_ident, getattr
-    function_kind, code_kind, module_kind = type(start_watch), type(start_watch.__code__), type(sys)
+    frame_of, thread, value_of, getpid = sys._getframe, _thread.get_ident, getattr, os.getpid
+    own = own or [getpid()]
+    child: list[int] = [*own]
+    inherited: list[FrameType] = []
+    private: Any = _imp
+    namespace: Any = type(sys.implementation)
+    real_signal, real_create = _signal.signal, private.create_builtin
+    code_kind, module_kind = type(start_watch.__code__), type(sys)
+    function_kind: Any = type(start_watch)
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         check = checks.get(event)
         if check is None:
             return
-        me = thread()
-        if me in busy:
+        if check is asked:
+            finding = asked(event, *arguments)
+        elif thread() in busy:
             return
-        busy.add(me)
-        try:
-            finding = check(event, arguments, frame_of(1))
-        finally:
-            busy.discard(me)
+        else:
+            finding = unwatched(lambda: check(event, arguments, frame_of(3)))
         if finding is not None:
-            busy.add(me)
+            busy.add(thread())
             accuse(finding)
 
-    def unwatched(step: Callable[..., Any], *arguments: Any) -> Any:
+    def unwatched(step: Callable[[], Any]) -> Any:
         me = thread()
         if me in busy:
-            return step(*arguments)
+            return step()
         busy.add(me)
         try:
-            return step(*arguments)
+            return step()
         finally:
             busy.discard(me)
 
@@ -164,9 +175,10 @@ def start_watch(
     def reads(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] in _FRAME_ATTRIBUTES:
             return frames(event, arguments, frame)
-        if arguments[1] not in _CODE_OF or (arguments[1] == "__code__" and type(arguments[0]) is not function_kind):
+        name = "__code__" if arguments[1] == "__defaults__" else arguments[1]
+        if name not in _CODE_OF or (name == "__code__" and type(arguments[0]) is not function_kind):
             return None
-        if not value_of(arguments[0], arguments[1]).co_filename.startswith((*tests, harness)):
+        if not value_of(arguments[0], name).co_filename.startswith((*tests, harness)):
             return None
         called = calls(frame)
         names_it = len(called) > 1 and arguments[1] in called[0][1].co_names and own_name(called[0][1]) != "dis.py"
@@ -186,51 +198,27 @@ def start_watch(
         return "runs code that passes for the library's" if is_known(arguments[0]) and is_candidate(frame) else None
 
     def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        found = arguments[0] in _OTHER_INTERPRETERS and (event != "import" or calls(frame))
+        found = arguments[0] in _OTHER_INTERPRETERS and calls(frame)
         return "leaves the interpreter that it is watched in" if found else None
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         inner = str(arguments[1]).startswith(_C_NAMES)  # frames by Python's own interface to C
         return "reaches into the interpreter" if inner and is_asking(frame) else None
 
-    checks = {
-        **dict.fromkeys(_ALWAYS, always),
-        **dict.fromkeys(_TRACES, traces),
-        **dict.fromkeys(("exec", "function.__new__"), runs),
-        "sys._getframe": frames,
-        "object.__getattr__": reads,
-        "object.__setattr__": rewrites,
-        **dict.fromkeys(("import", "parley.fresh_module"), renews),
-        "ctypes.dlsym": finds_symbol,
-    }
-    on_the_way = fork_watch(accuse, unwatched, is_candidate, tests, own or [os.getpid()])
-    sys.addaudithook(hear)
-    return on_the_way
+    def asked(event: str, box: list[Any]) -> str | None:
+        """Do what a stand-in asks for, its answer into the box. This calls code of the candidate's, so the watch goes on.
 
-
-def fork_watch(
-    accuse: Callable[[str], None],
-    unwatched: Callable[..., Any],
-    is_candidate: Callable[[FrameType | None], bool],
-    tests: tuple[str, ...],
-    own: list[int],
-) -> tuple[Callable[[], None], Callable[[bool], None]]:
-    """Make a function that the tests call on their way, and one that their methods and `check` call as they begin.
-
-    Children that the tests fork themselves are no finding, nor are functions that they hand to the candidate. Calls under way
-    when the candidate forked may not come back in the child. Attacks: a child goes on instead, tests run to be told the answer.
-
-    Args:
-        accuse: does not return.
-        unwatched: has a function run without being watched.
-        is_candidate: whether a frame is of the candidate's code.
-        tests: file names that the tests are compiled with.
-        own: the process that the tests are given to.
-    """
-    getpid, frame_of = os.getpid, sys._getframe
-    folder = os.path.dirname(os.path.abspath(__file__))
-    child = [*own]
-    inherited: list[FrameType] = []
+        Attacks: a signal handler's frame, the runner's key by its wrappers, a fresh signal module by _imp.
+        """
+        if event == "parley.signal":
+            number, handler = box
+            box[0] = real_signal(number, frameless(handler) if callable(handler) else int(handler))
+            return None
+        name = str.__str__(box[0])
+        if name in _OTHER_INTERPRETERS:
+            return "leaves the interpreter that it is watched in"
+        box[0] = real_create(namespace(name=name))
+        return None
 
     def behind_candidate(frame: FrameType | None) -> list[FrameType]:
         """List the calls that wait for the candidate's."""
@@ -247,17 +235,13 @@ def fork_watch(
 
     def called_from() -> FrameType:
         frame = frame_of(1)
-        while frame.f_code.co_filename.startswith(folder) and frame.f_back is not None:
+        while frame.f_code.co_filename.startswith(harness) and frame.f_back is not None:
             frame = frame.f_back
         return frame
 
-    def is_inherited() -> bool:
-        frame = called_from()
-        return any(frame is one for one in inherited)
-
     def here() -> None:
         now = getpid()
-        if now != own[0] and (now != child[0] or unwatched(is_inherited)):
+        if now != own[0] and (now != child[0] or unwatched(lambda: called_from() in inherited)):
             accuse("goes on with its tests in a child that it forked")
 
     def is_candidates_call(is_method: bool) -> bool:
@@ -266,8 +250,51 @@ def fork_watch(
         return bool(behind) and (is_method or any(one.f_code is frame.f_code for one in behind))
 
     def entered(is_method: bool) -> None:
-        if unwatched(is_candidates_call, is_method):
+        if unwatched(lambda: is_candidates_call(is_method)):
             accuse("runs its tests itself")
 
+    checks: dict[str, Any] = {
+        **dict.fromkeys(_ALWAYS, always),
+        **dict.fromkeys(_TRACES, traces),
+        **dict.fromkeys(("exec", "function.__new__"), runs),
+        "sys._getframe": frames,
+        "object.__getattr__": reads,
+        "object.__setattr__": rewrites,
+        "import": renews,
+        **dict.fromkeys(("parley.signal", "parley.builtin"), asked),
+        "ctypes.dlsym": finds_symbol,
+    }
     os.register_at_fork(after_in_child=in_child)
+    stand_ins = function_kind(_stand_ins.__code__, {"__builtins__": builtins})
+    frameless, _signal.signal, _signal.getsignal, private.create_builtin = stand_ins(sys.audit, _signal.getsignal)
+    sys.addaudithook(hear)
     return here, entered
+
+
+def _stand_ins(audit: Any, real_getsignal: Any) -> Any:
+    """Make functions for the candidate's reach: what they need they ask of the hook, and their globals are their own."""
+
+    def frameless(handler: Any) -> Any:
+        def given(number: int, frame: object, handler: Any = handler) -> Any:
+            return handler(number, None)
+
+        vars(given)["__wrapped__"] = handler
+        return given
+
+    def shown(found: Any) -> Any:
+        return getattr(found, "__wrapped__", found)
+
+    def signal(signalnum: int, handler: Any) -> Any:
+        box = [signalnum, handler]
+        audit("parley.signal", box)
+        return shown(box[0])
+
+    def getsignal(signalnum: int) -> Any:
+        return shown(real_getsignal(signalnum))
+
+    def create_builtin(spec: Any) -> Any:
+        box = [spec.name]
+        audit("parley.builtin", box)
+        return box[0]
+
+    return frameless, signal, getsignal, create_builtin
