@@ -72,9 +72,9 @@ def guard(
     judging = tuple(name for group in JUDGING if set_aside and not used.isdisjoint(group) for name in group)
     own_copies = without(judging)
     standard = dict(builtins.__dict__)
-    contents, judged = contents_of(modules), judged_classes(modules)
+    contents = entries_of(modules)
     if not used.isdisjoint(("unittest", "doctest")):
-        contents += contents_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
+        contents += entries_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
     cells = cells_of(contents)
     loaded = sys.modules
     get, kept, of_tests = dict.get, [], list[type]()
@@ -102,36 +102,31 @@ def guard(
             if name in names and names[name] is not standard[name]:
                 accuse(f"replaced {name}")
 
-    def verify_contents(entries: list[Any], during_tests: bool) -> None:
+    def verify_entries(entries: list[Any], during_tests: bool) -> None:
         for holder, before, names, kinds in entries:
-            is_module = type(holder) is _module_kind
-            now = holder.__dict__ if is_module else _class_dict(holder)
-            for name, value in before.items():
-                found = now.get(name)
-                if found is not value and not is_harmless(holder, name, found, during_tests):
-                    accuse(f"replaced {title(holder)}.{name}")
-            if not is_module and _mro(holder) != kinds:
+            now = _class_dict(holder) if kinds else holder.__dict__
+            if kinds and _mro(holder) != kinds:
                 accuse(f"gave {title(holder)} other bases")
-            if len(now) != len(names) and (not is_module or is_suite(holder)):
-                for name in [name for name in now if name not in names]:
-                    hides = name in standard if is_module else any(name in _class_dict(kind) for kind in kinds[1:])
-                    if hides and type(now[name]) not in _PLAIN and not is_harmless(holder, name, now[name], during_tests):
-                        accuse(f"replaced {title(holder)}.{name}")
+            if kinds and names is None:
+                changed = [name for name in mentioned if now.get(name) is not before.get(name)]
+            else:
+                changed = [name for name, value in before.items() if now.get(name) is not value]
+            if names is not None and len(now) != len(names):
+                changed += [name for name in now if name not in names]
+            for name in changed:
+                is_new, is_part, value = name not in before, names is None and kinds, now.get(name)
+                if is_new and not (any(name in _class_dict(kind) for kind in kinds[1:]) if kinds else name in standard):
+                    continue  # it hides nothing
+                is_idle = (is_new or is_part) and type(value) in _PLAIN
+                if not (is_idle or (is_part and is_trusted(value)) or (during_tests and is_by_tests(holder, name, value))):
+                    accuse(f"replaced {title(holder)}.{name}")
 
     def verify_modules(during_tests: bool) -> None:
         """Accuse of a replaced function or class. Attacks: library's helper replaced, assertions switched off."""
-        verify_contents(contents, during_tests)
+        verify_entries(contents, during_tests)
         for cell, value in cells:
             if cell.cell_contents is not value:
                 accuse("replaced what a function of the tests calls")
-        for kind, before in judged:
-            now = _class_dict(kind)
-            for name in mentioned:
-                found = now.get(name)
-                if found is not before.get(name) and type(found) not in _PLAIN and not is_trusted(found):
-                    hides = name in before or any(name in _class_dict(base) for base in _mro(kind)[1:])
-                    if hides and not is_harmless(kind, name, found, during_tests):
-                        accuse(f"replaced {title(kind)}.{name}")
 
     def verify_cases() -> None:
         """Look at the tests' cases while a test runs. Attack: a method replaced by the function under test, and put back.
@@ -141,7 +136,7 @@ def guard(
         nonlocal n_looks
         n_looks += 1
         if n_looks <= _LOOKS or urandom(1)[0] < _CHANCE:
-            verify_contents(cases, True)
+            verify_entries(cases, True)
 
     def found(module: str, name: str) -> Any:
         """Give a name of one of the tests' modules as it was before the candidate ran, or None."""
@@ -158,15 +153,13 @@ def guard(
         is_function = type(value) is _function_kind
         return is_function and value.__code__.co_filename.startswith(folders) and value.__globals__ is not names
 
-    def is_harmless(holder: Any, name: str, value: Any, during_tests: bool) -> bool:
-        if during_tests and name in by_name:
-            if mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
-                return True
-            if holder in of_tests and type(value) is not _function_kind:
-                return True
-        if during_tests and name in assigned and type(value) is _function_kind:
-            return value.__code__.co_filename == tests
-        return False
+    def is_by_tests(holder: Any, name: str, value: Any) -> bool:
+        is_function = type(value) is _function_kind
+        if name in by_name and mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
+            return True
+        if name in by_name and holder in of_tests and not is_function:
+            return True
+        return name in assigned and is_function and value.__code__.co_filename == tests
 
     def add_names(read: set[str], given: set[str], stored: set[str]) -> None:
         """Accept values that the tests themselves assign or patch.
@@ -182,12 +175,11 @@ def guard(
 
     def add_classes(kinds: list[type]) -> None:
         """Watch the tests' own classes, too."""
-        new = [entry_of(kind, dict(_class_dict(kind))) for kind in kinds if kind not in of_tests]
+        new = [entry_of(kind) for kind in kinds if kind not in of_tests]
         of_tests.extend(kind for kind in kinds if kind not in of_tests)
         contents.extend(new)
         cells.extend(cells_of(new))
-        watched = [entry for entry in contents if type(entry[0]) is not _module_kind]
-        cases[:] = [entry for entry in watched if entry[0] in of_tests or _class_name(entry[0]) == "TestCase"]
+        cases[:] = [entry for entry in contents if entry[3] and (entry[0] in of_tests or _class_name(entry[0]) == "TestCase")]
 
     return {
         "accuse": accuse,
@@ -201,11 +193,10 @@ def guard(
     }
 
 
-def entry_of(holder: Any, held: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str], tuple[type, ...]]:
-    """Note a module or class: its values that may not change, all its names, and a class's bases."""
-    if type(holder) is _module_kind:
-        return holder, held, frozenset(vars(holder)), ()
-    return holder, held, frozenset(held), _mro(holder)
+def entry_of(kind: type) -> tuple[Any, dict[str, Any], frozenset[str] | None, tuple[type, ...]]:
+    """Note a class: its values that may not change, all its names, and its bases. Modules have none."""
+    held = dict(_class_dict(kind))
+    return kind, held, frozenset(held), _mro(kind)
 
 
 def imported(names: tuple[str, ...]) -> dict[str, ModuleType]:
@@ -232,43 +223,35 @@ def without(packages: tuple[str, ...]) -> dict[str, ModuleType]:
     return kept
 
 
-def contents_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = None) -> list[Any]:
-    """List the functions and classes of each module. A suite's classes are listed with their own contents.
+def entries_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = None) -> list[Any]:
+    """List the functions and classes of each module, and a suite's classes with all that is in them.
+
+    Of other classes and their bases only names that the tests mention count. Attack: a method that tests call, replaced.
 
     Args:
         tools: names that count, by module, where not all do. Their classes count like a suite's.
     """
     found: list[Any] = []
+    parts: dict[type, Any] = {}
     for name, module in modules.items():
-        free, chosen = _HOOKS.get(name, ()), (tools or {}).get(name)
+        is_suite, free, chosen = name.partition(".")[0] in _SUITES, _HOOKS.get(name, ()), (tools or {}).get(name)
         called = {key: value for key, value in vars(module).items() if callable(value)}
         held = {key: value for key, value in called.items() if (key not in free if chosen is None else key in chosen)}
-        found.append(entry_of(module, held))
-        if tools is not None or name.partition(".")[0] in _SUITES:
-            kinds = [
-                value for value in held.values() if isinstance(value, type) and value.__module__.startswith((name, *_SUITES))
-            ]
-            found.extend(entry_of(kind, dict(_class_dict(kind))) for kind in kinds)
-    return found
-
-
-def judged_classes(modules: dict[str, ModuleType]) -> list[tuple[type, dict[str, Any]]]:
-    """List the classes of other modules, with their bases and contents. Attack: a method that tests call, replaced."""
-    found: dict[type, dict[str, Any]] = {}
-    for name, module in modules.items():
-        if name.partition(".")[0] not in _SUITES:
-            for value in vars(module).values():
-                for kind in _mro(value) if isinstance(value, type) else ():
-                    if kind not in found and _class_flags(kind) & _HEAP_TYPE:
-                        found[kind] = dict(_class_dict(kind))
-    return list(found.items())
+        found.append((module, held, frozenset(vars(module)) if is_suite else None, ()))
+        kinds = [value for value in held.values() if isinstance(value, type)]
+        if is_suite or tools is not None:
+            found.extend(entry_of(kind) for kind in kinds if kind.__module__.startswith((name, *_SUITES)))
+        else:
+            heirs = {base: None for kind in kinds for base in _mro(kind) if _class_flags(base) & _HEAP_TYPE}
+            parts.update((kind, (kind, dict(_class_dict(kind)), None, _mro(kind))) for kind in heirs if kind not in parts)
+    return [*found, *parts.values()]
 
 
 def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
     """List the variables that methods share with the functions around them. Attack: one exchanged in place."""
     found: list[tuple[CellType, Any]] = []
-    for holder, held, _, _ in contents:
-        if type(holder) is not _module_kind:
+    for _, held, names, kinds in contents:
+        if kinds and names is not None:
             for value in held.values():
                 for cell in (value.__closure__ or ()) if type(value) is _function_kind else ():
                     try:
@@ -276,17 +259,6 @@ def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
                     except ValueError:  # nothing in it yet
                         continue
     return found
-
-
-def verify_source(accuse: Callable[[str], None], path: str, code: bytes, _open: Callable[..., Any] = open) -> None:
-    """Accuse where the source file, judged for style and complexity, is no longer the candidate's code."""
-    try:
-        with _open(path, "rb") as file:
-            same = file.read() == code
-    except OSError:
-        same = False
-    if not same:
-        accuse("changed its own source file")
 
 
 def install_packages(folders: str) -> None:

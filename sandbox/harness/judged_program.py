@@ -13,7 +13,7 @@ import sys
 from children import parent
 from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
-from integrity import guard, install_packages, verify_source
+from integrity import guard, install_packages
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from suites import case_runner, run_nodes
 from watch import start_watch
@@ -69,8 +69,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
     names, refused, loaded = _main_module(job["main"].decode(), path), [], set(sys.modules)
     why_alone, fork_each, alone = None, None, ""
     try:
-        with open(path, "wb") as file:
-            file.write(code)
+        _write(path, code)
         imports = tuple(job["imports"].decode().split())
         checks = guard(accuse, imports, trusted, TESTS, names, mocks=job["mocks"] == b"1")
         is_own_process, entered = start_watch(accuse, trusted, (TESTS,), names, own)
@@ -95,7 +94,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         only_here()
         checks["verify"]()
         checks["verify_modules"](False)
-        verify_source(accuse, path, code)
+        _write(path, code)
         alone = why_alone(compiled) if why_alone is not None else ""
         checks["restore_imports"]()
     except BaseException as error:  # noqa: BLE001 - every way a program can end
@@ -124,6 +123,12 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         verify_defined()
         say(b"passed" if failure is None else b"failed", _told(failure or b"", path))
     say(b"done")
+
+
+def _write(path: str, code: bytes) -> None:
+    """Write the code's own file, and again once it has run. Attack: its own source file, which tests judge for style."""
+    with open(path, "wb") as file:
+        file.write(code)
 
 
 def _main_module(name: str, path: str) -> dict[str, Any]:
