@@ -36,7 +36,7 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     In: lambda a, b: a in b,
     NotIn: lambda a, b: a not in b,
 }
-_REVERSED = {Lt: Gt, LtE: Gt, Gt: Lt, GtE: Lt}
+_REVERSED = {Lt: _operator.gt, LtE: _operator.gt, Gt: _operator.lt, GtE: _operator.lt}
 COMPARISONS = tuple(_OPERATIONS)
 """Their places are the codes that the instrumented tests name them by."""
 ALMOST = len(COMPARISONS)
@@ -57,11 +57,12 @@ def comparing(
     Args:
         accuse: told of a forged comparison; does not return to the candidate.
         here: accuses in a process that the tests were not given to, and of a replaced assertion.
-        entered: see `fork_watch`.
+        entered: see `start_watch`.
         lenient: see `leniency` in `instrumentation.py`.
     """
     operations = tuple(_OPERATIONS.values())
-    (equal, unequal, contains), urandom = map(COMPARISONS.index, (Eq, NotEq, In)), os.urandom
+    (equal, unequal), urandom = map(COMPARISONS.index, (Eq, NotEq)), os.urandom
+    contains, minus = _OPERATIONS[In], _operator.sub
     is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
@@ -87,8 +88,8 @@ def comparing(
         if claims and kind in (Eq, NotEq):
             if not (before and tried(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
-        elif claims and kind in _REVERSED:
-            probe_order(kind, left, right)
+        elif said is True and kind in _REVERSED and answer(left, right, _REVERSED[kind]):  # attack: a number that lies in order
+            accuse(f"objects of class {_forged(left, right)} are less and greater at once")
         elif claims and kind in (In, NotIn):
             probe_membership(left, right, alike)
         return said
@@ -112,7 +113,7 @@ def comparing(
         elif not holds_own(right):
             trials.append((object(), right, False))
         found = [
-            expected in (holds(shown(one), shown(other)), None)
+            expected in (bool(answer(shown(one), shown(other))), None)
             for one, other, expected in sorted(trials, key=lambda _: urandom(8))
         ]
         return all(found)
@@ -130,31 +131,23 @@ def comparing(
         if type(right) in _GROUPS:
             return [one for one in _some(right) if not tried(left, one, False)]
         for altered in _alterations(left):
-            holds(altered, right, contains)
+            answer(altered, right, contains)
         return []
 
-    def holds(one: Any, other: Any, code: int = equal) -> bool:
+    def answer(one: Any, other: Any, operation: Any = _operator.eq, kind: Any = bool) -> Any:
         try:
-            return bool(operations[code](one, other))
-        except Exception:  # noqa: BLE001 - an equality that presumes its own kind
-            return False
-
-    def probe_order(kind: type, left: Any, right: Any) -> None:  # attack: a number that lies in order
-        try:
-            also = operations[COMPARISONS.index(_REVERSED[kind])](left, right)
-        except Exception:  # noqa: BLE001 - what cannot be compared that way claims nothing
-            return
-        if also is True:
-            accuse(f"objects of class {_forged(left, right)} are less and greater at once")
+            return kind(operation(one, other))
+        except Exception:  # noqa: BLE001 - one that presumes its own kind
+            return None
 
     def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:  # attack: a number that lies in a set
         if type(right) in _GROUPS:
             for one in right:
-                if holds(shown(left), shown(one)):
+                if answer(shown(left), shown(one)):
                     if any(one is other for other in alike) or not tried_whole(left, one):
                         accuse(f"objects of class {_forged(left, one)} claim to equal everything")
                     return
-        elif not _is_plain(right) and holds(object(), right, contains):
+        elif not _is_plain(right) and answer(object(), right, contains):
             accuse(f"objects of class {_forged(right, left)} claim to hold everything")
 
     def difference(left: Any, right: Any) -> Any:  # attack: a number that lies in arithmetic
@@ -163,18 +156,12 @@ def comparing(
             return left - right
         others = [(left, altered) for altered in _alterations(right) if type(right) in (int, float)]
         others += [(altered, right) for altered in _alterations(left) if type(left) in (int, float)]
-        before = [distance(*pair) for pair in others]
+        before = [answer(*pair, minus, _number) for pair in others]
         said = left - right
-        if type(said) in (int, float) and abs(said) < 1e9 and said in [*before, *(distance(*pair) for pair in others)]:
+        after = [answer(*pair, minus, _number) for pair in others]
+        if type(said) in (int, float) and abs(said) < 1e9 and said in (*before, *after):
             accuse(f"objects of class {_forged(left, right)} are as far from one number as from another")
         return said
-
-    def distance(left: Any, right: Any) -> Any:
-        try:
-            found = left - right
-        except Exception:  # noqa: BLE001 - what cannot be subtracted claims nothing
-            return None
-        return found if type(found) in (int, float) else None
 
     def pair(code: int, left: Any, right: Any) -> tuple[Any, Any]:
         here()
@@ -257,6 +244,10 @@ def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
 
 def _forged(left: Any, right: Any) -> str:
     return class_name(type(right if _is_plain(left) else left))
+
+
+def _number(value: Any) -> Any:
+    return value if type(value) in (int, float) else None
 
 
 def _other_numbers(value: Any) -> tuple[Any, ...]:

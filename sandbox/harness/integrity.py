@@ -71,13 +71,14 @@ def guard(
     used = {name.partition(".")[0] for name in modules}
     judging = tuple(name for group in JUDGING if set_aside and not used.isdisjoint(group) for name in group)
     own_copies = without(judging)
-    standard = dict(builtins.__dict__)
+    builtin = dict(builtins.__dict__)
+    standard = (builtins, {name: value for name, value in builtin.items() if name not in _MAY_BE_REPLACED}, None, ())
     contents = entries_of(modules)
     if not used.isdisjoint(("unittest", "doctest")):
         contents += entries_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
     cells = cells_of(contents)
     loaded = sys.modules
-    get, kept, of_tests = dict.get, [], list[type]()
+    kept, of_tests = [], list[type]()
     mentioned, by_name, assigned = set[str](), set[str](), set[str]()
     cases: list[Any] = []
     n_looks, urandom = 0, os.urandom
@@ -91,15 +92,11 @@ def guard(
 
     def verify() -> None:
         """Accuse of a built-in replaced or shadowed. Attacks: isinstance, AssertionError, built-ins of the module."""
-        now = builtins.__dict__
-        changed = [n for n, v in standard.items() if get(now, n) is not v and n not in _MAY_BE_REPLACED]
-        now.update(standard)
-        if changed:
-            accuse(f"replaced the built-in {sorted(changed)[0]}")
+        verify_entries([standard], False)
         if names.get("__builtins__") is not builtins:
             accuse("replaced __builtins__")
         for name in _MAY_NOT_BE_SHADOWED:
-            if name in names and names[name] is not standard[name]:
+            if name in names and names[name] is not builtin[name]:
                 accuse(f"replaced {name}")
 
     def verify_entries(entries: list[Any], during_tests: bool) -> None:
@@ -115,7 +112,7 @@ def guard(
                 changed += [name for name in now if name not in names]
             for name in changed:
                 is_new, is_part, value = name not in before, names is None and kinds, now.get(name)
-                if is_new and not (any(name in _class_dict(kind) for kind in kinds[1:]) if kinds else name in standard):
+                if is_new and not (any(name in _class_dict(kind) for kind in kinds[1:]) if kinds else name in builtin):
                     continue  # it hides nothing
                 is_idle = (is_new or is_part) and type(value) in _PLAIN
                 if not (is_idle or (is_part and is_trusted(value)) or (during_tests and is_by_tests(holder, name, value))):
