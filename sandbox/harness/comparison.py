@@ -88,8 +88,9 @@ def comparing(
         if claims and kind in (Eq, NotEq):
             if not (before and tried(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
-        elif said is True and kind in _REVERSED and answer(left, right, _REVERSED[kind]):  # attack: a number that lies in order
-            accuse(f"objects of class {_forged(left, right)} are less and greater at once")
+        elif claims and kind in _REVERSED:  # attack: a number that lies in order
+            if answer(left, right, _REVERSED[kind], lambda also: also is True):
+                accuse(f"objects of class {_forged(left, right)} are less and greater at once")
         elif claims and kind in (In, NotIn):
             probe_membership(left, right, alike)
         return said
