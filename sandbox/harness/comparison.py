@@ -128,9 +128,10 @@ def comparing(
         return [] if _is_plain(beside) else [near(far, *rest, **named) for far in _alterations(expected, _far_numbers)]
 
     def doubted(left: Any, right: Any) -> list[Any]:
-        """List members of a group that equal other values, too; ask any other group for them. Attack: ANY in a group."""
-        if type(right) in _GROUPS:
-            return [one for one in _some(right) if not tried(left, one, False)]
+        """List members of a group that the left side equals altered; ask it for other plain values. Attack: ANY in a group."""
+        if not _is_plain(left):
+            some = _some(right) if type(right) in _GROUPS else []
+            return [one for one in some if not is_any(one) and any(answer(left, other) for other in alterations(one, left))]
         for altered in _alterations(left):
             answer(altered, right, contains)
         return []
