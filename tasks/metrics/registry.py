@@ -15,11 +15,14 @@ R = TypeVar("R")
 Better = Literal["higher", "lower"]
 
 FAMILIES: tuple[str, ...] = (
+    "tasks.metrics.code_rules",
     "tasks.metrics.instruction_following",
     "tasks.metrics.intent_alignment",
     "tasks.metrics.iterative_generation",
     "tasks.metrics.leakage",
+    "tasks.metrics.text_match",
     "tasks.metrics.user_dialogue",
+    "tasks.metrics.verifiable_instructions",
 )
 GROUP = "parley.metrics"
 

@@ -1,0 +1,228 @@
+"""Instructions that a program can verify (IFEval; MT-Eval's recollection; Multi-IF), under the data's names."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tasks.metrics.registry import metric
+from tasks.metrics.written_language import language_of, n_sentences, n_words
+
+Arguments = Mapping[str, Any]
+_PLACEHOLDERS = ("num_placeholders", "num_placeholder", "number_placeholders")
+_LANGUAGES = {
+    "English": "en",
+    "Spanish": "es",
+    "Portuguese": "pt",
+    "French": "fr",
+    "Italian": "it",
+    "German": "de",
+    "Russian": "ru",
+    "Hindi": "hi",
+    "Chinese": "zh",
+    "Japanese": "ja",
+    "Korean": "ko",
+    "Arabic": "ar",
+    "Thai": "th",
+}
+
+
+@metric("instruction_following", title="instructions")
+def instruction_following(answer: str, instruction: str, arguments: Arguments) -> float | None:
+    """1 where the answer does what one verifiable instruction says, else 0.
+
+    Args:
+        instruction: for example `startend:start_char` or `keywords:existence`.
+        arguments: the instruction's own.
+
+    Returns:
+        None for an instruction nobody knows, for missing arguments, and for a language that cannot be told.
+
+    Source: IFEval section 2; UniDial-EvalKit, `instruction_following`.
+    """
+    verify = VERIFIERS.get(instruction)
+    if verify is None:
+        return None
+    try:
+        done = verify(answer, arguments)
+    except (AttributeError, KeyError, TypeError, StopIteration):
+        return None
+    return None if done is None else float(done)
+
+
+def _relation(count: float, relation: str, wanted: float) -> bool | None:
+    compared = {"less than": count < wanted, "at least": count >= wanted, "more than": count > wanted}
+    return compared.get(relation)
+
+
+def _start_char(text: str, given: Arguments) -> bool:
+    return text.strip().lower().startswith(given["letter"].lower())
+
+
+def _start_emoji(text: str, given: Arguments) -> bool:
+    return bool(text.strip()) and _is_emoji(text.strip()[0])
+
+
+def _is_emoji(sign: str) -> bool:
+    return any(low <= ord(sign) <= high for low, high in ((0x1F300, 0x1FAFF), (0x2600, 0x27BF), (0x1F1E6, 0x1F1FF)))
+
+
+def _end_phrase(text: str, given: Arguments) -> bool:
+    return text.strip().strip('"').lower().endswith(given["end_phrase"].strip().lower())
+
+
+def _language(text: str, given: Arguments) -> bool | None:
+    wanted = given.get("lang", given.get("language"))
+    code, told = _LANGUAGES.get(str(wanted), str(wanted)), language_of(text)
+    return None if told is None else told == code
+
+
+def _json_format(text: str, given: Arguments) -> bool:
+    inner = re.sub(r"^```(json)?|```$", "", text.strip(), flags=re.IGNORECASE).strip()
+    try:
+        json.loads(inner)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _bullet_list(text: str, given: Arguments) -> bool:
+    stars, dashes = (re.findall(p, text, re.MULTILINE) for p in (r"^\s*\*[^\*].*$", r"^\s*-.*$"))
+    count, wanted = len(stars) + len(dashes), given["num_bullets"]
+    return count == wanted if wanted else count > 0
+
+
+def _number_sentences(text: str, given: Arguments) -> bool | None:
+    return _relation(n_sentences(text), given["relation"], given["num_sentences"])
+
+
+def _number_words(text: str, given: Arguments) -> bool | None:
+    return _relation(n_words(text), given["relation"], given["num_words"])
+
+
+def _existence(text: str, given: Arguments) -> bool:
+    return all(re.search(re.escape(word), text, re.IGNORECASE) for word in given["keywords"])
+
+
+def _keyword_frequency(text: str, given: Arguments) -> bool | None:
+    count = len(re.findall(re.escape(given["keyword"]), text, re.IGNORECASE))
+    return _relation(count, given["relation"], given["frequency"])
+
+
+def _forbidden_words(text: str, given: Arguments) -> bool:
+    return not any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in given["forbidden_words"])
+
+
+def _letter_frequency(text: str, given: Arguments) -> bool | None:
+    return _relation(text.lower().count(given["letter"].lower()), given["let_relation"], given["let_frequency"])
+
+
+def _is_english(text: str) -> bool:
+    return language_of(text) in ("en", None)
+
+
+def _capital_letter(text: str, given: Arguments) -> bool:
+    return text.isupper() and _is_english(text)
+
+
+def _lowercase(text: str, given: Arguments) -> bool:
+    return text.islower() and _is_english(text)
+
+
+def _capital_words(text: str, given: Arguments) -> bool | None:
+    count = sum(word.isupper() for word in re.findall(r"\w+(?:[-']\w+)*", text))
+    return _relation(count, given["capital_relation"], given["capital_frequency"])
+
+
+def _no_comma(text: str, given: Arguments) -> bool:
+    return "," not in text
+
+
+def _two_responses(text: str, given: Arguments) -> bool:
+    parts = [part.strip() for part in text.split("******")]
+    inner = [part for place, part in enumerate(parts) if part or 0 < place < len(parts) - 1]
+    return len(inner) == 2 and all(inner) and inner[0] != inner[1]
+
+
+def _placeholder(text: str, given: Arguments) -> bool:
+    wanted = next(given[name] for name in _PLACEHOLDERS if name in given)
+    return len(re.findall(r"\[.*?\]", text)) >= wanted
+
+
+def _constrained(text: str, given: Arguments) -> bool:
+    return any(option in text.strip() for option in given["response_options"])
+
+
+def _number_paragraphs(text: str, given: Arguments) -> bool:
+    parts = re.split(r"\s?\*\*\*\s?", text)
+    inner = [part for place, part in enumerate(parts) if part.strip() or 0 < place < len(parts) - 1]
+    return len(inner) == given["num_paragraphs"] and all(part.strip() for part in inner)
+
+
+def _nth_paragraph(text: str, given: Arguments) -> bool:
+    parts = [part.strip() for part in text.split("\n\n") if part.strip()]
+    wanted = given["nth_paragraph"]
+    if len(parts) != given["num_paragraphs"] or not 1 <= wanted <= len(parts):
+        return False
+    first = re.match(r"[^.,?!'\"\s]*", parts[wanted - 1].split()[0].lstrip("'\""))
+    return first is not None and first.group().lower() == given["first_word"].lower()
+
+
+def _postscript(text: str, given: Arguments) -> bool:
+    marker = given["postscript_marker"].lower()
+    spaced = {"p.p.s": r"\s*p\.\s?p\.\s?s.*$", "p.s.": r"\s*p\.\s?s\..*$"}
+    return re.search(spaced.get(marker, rf"\s*{re.escape(marker)}.*$"), text.lower(), re.MULTILINE) is not None
+
+
+def _highlights(text: str, given: Arguments) -> bool:
+    one, two = re.findall(r"\*[^\n\*]*\*", text), re.findall(r"\*\*[^\n\*]*\*\*", text)
+    return sum(bool(part.strip("*").strip()) for part in (*one, *two)) >= given["num_highlights"]
+
+
+def _sections(text: str, given: Arguments) -> bool:
+    return len(re.split(rf"\s?{re.escape(given['section_spliter'])}\s?\d+\s?", text)) - 1 >= given["num_sections"]
+
+
+def _title(text: str, given: Arguments) -> bool:
+    return any(title.strip("<>").strip() for title in re.findall(r"<<[^\n]+>>", text))
+
+
+def _repeat_prompt(text: str, given: Arguments) -> bool:
+    return text.strip().lower().startswith(given["prompt_to_repeat"].strip().lower())
+
+
+def _quotation(text: str, given: Arguments) -> bool:
+    whole = text.strip()
+    return len(whole) > 1 and (whole[0], whole[-1]) in (('"', '"'), ("“", "”"), ("「", "」"))
+
+
+VERIFIERS: Mapping[str, Callable[[str, Arguments], bool | None]] = {
+    "startend:start_char": _start_char,
+    "startend:start_emoji": _start_emoji,
+    "startend:end_phrase": _end_phrase,
+    "startend:quotation": _quotation,
+    "language:response_language": _language,
+    "format:json_format": _json_format,
+    "format:bullet_list": _bullet_list,
+    "format:constrained_response": _constrained,
+    "format:number_highlighted_sections": _highlights,
+    "format:multiple_sections": _sections,
+    "format:title": _title,
+    "detectable_format:constrained_response": _constrained,
+    "length_constraints:number_sentences": _number_sentences,
+    "length_constraints:number_words": _number_words,
+    "length_constraints:number_paragraphs": _number_paragraphs,
+    "length_constraints:nth_paragraph_first_word": _nth_paragraph,
+    "keywords:existence": _existence,
+    "keywords:frequency": _keyword_frequency,
+    "keywords:forbidden_words": _forbidden_words,
+    "keywords:letter_frequency": _letter_frequency,
+    "change_case:capital_letter": _capital_letter,
+    "change_case:lowercase": _lowercase,
+    "change_case:capital_word_frequency": _capital_words,
+    "punctuation:no_comma": _no_comma,
+    "combination:two_responses": _two_responses,
+    "combination:repeat_prompt": _repeat_prompt,
+    "content:placeholder": _placeholder,
+    "content:postscript": _postscript,
+}
