@@ -55,7 +55,8 @@ def import_data(
     """Bring in published answers of others, or people's ratings.
 
     `parley import BENCHMARK DIR --model NAME --out FILE` turns published answers into a recording; run it with `--model
-    recorded:FILE`. Stages the answers' raw data, too, where it lies beside them.
+    recorded:FILE`. Stages the answers' raw data, too, where it lies beside them. What a judge said of the answers goes to
+    `FILE.judgements.jsonl`; run it with `--judge recorded:FILE.judgements.jsonl`.
 
     `parley import ratings FILE.csv` reads rows of episode_id, turn (0: the whole dialogue), rubric, dimension, rater, value (a
     number or a word); the first line names these columns. A build's review sheet that was filled in will do as well. A rating
@@ -81,6 +82,9 @@ def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> No
         raise UsageError(f"benchmark {benchmark!r} has no published runs that could be imported")
     n_lines = write_recording(out, published.answers(folder, model))
     print(f"{out}: {n_lines} answers of {model}")
+    if published.judgements is not None:
+        told = out.with_name(f"{out.name}.judgements.jsonl")
+        print(f"{told}: {write_recording(told, published.judgements(folder, model))} judgements on them")
     beside = published.raw_data(folder)
     if beside is not None:
         data, dataset_version = beside

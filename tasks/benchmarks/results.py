@@ -104,3 +104,5 @@ class Recordings:
 
     answers: PublishedAnswers
     raw_data: PublishedData = no_published_data
+    judgements: PublishedAnswers | None = None
+    """What their judge said, answer by answer (`RecordedAnswer.rubric`); None where nothing of it is published."""

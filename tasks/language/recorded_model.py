@@ -42,6 +42,9 @@ class RecordedAnswer:
     step: int = 0
     """Number of the answer within its turn."""
     calls: tuple[ToolCall, ...] = ()
+    rubric: str = ""
+    """Of a judge's answer: what it rates by, and the benchmark that has the rubric."""
+    benchmark: str = ""
 
     @property
     def line(self) -> dict[str, object]:
@@ -49,7 +52,8 @@ class RecordedAnswer:
         record: dict[str, object] = {"problem_id": self.problem_id, "turn": self.turn, "sample": self.sample}
         step = {"step": self.step} if self.step else {}
         calls = {"calls": [call.model_dump() for call in self.calls]} if self.calls else {}
-        return {**record, **step, "content": valid_unicode(self.content), **calls}
+        judged = {"benchmark": self.benchmark, "rubric": self.rubric} if self.rubric else {}
+        return {**judged, **record, **step, "content": valid_unicode(self.content), **calls}
 
 
 @dataclass(frozen=True)

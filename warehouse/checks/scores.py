@@ -24,7 +24,7 @@ from warehouse.checks.rule import (
 )
 from warehouse.checks.verdicts import of_another_episode, unknown_turn
 
-_rows = plain_rows(
+_plain_rows = plain_rows(
     "run_id",
     "benchmark",
     "model",
@@ -32,6 +32,7 @@ _rows = plain_rows(
     "problem_id",
     "sample",
     "turn",
+    "instruction_id",
     "metric",
     "metric_version",
     "value",
@@ -39,6 +40,11 @@ _rows = plain_rows(
 )
 _FAULTS = frozenset(reason.value for reason in UnscoredReason if reason.is_fault)
 _TOLERANCE = 1e-9
+
+
+def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
+    """A score that is of no one instruction has an empty text for it, so that two such scores are alike."""
+    return [{**row, "instruction_id": row["instruction_id"] or ""} for row in _plain_rows(data, context)]
 
 
 def _value_and_reason(row: Row, context: CheckContext) -> str | None:
@@ -128,15 +134,15 @@ SUITE = Suite(
     "scores",
     (
         FrameRules(
-            "one row per episode, turn and metric",
+            "one row per episode, turn, instruction and metric",
             _KEY,
             _rows,
-            (*_KEY, "problem_id", "sample", "metric_version", "value", "unscored_reason"),
+            (*_KEY, "instruction_id", "problem_id", "sample", "metric_version", "value", "unscored_reason"),
             (
                 not_empty("scores_present", "a run without scores has no result"),
                 present("episode_id_present", "a score is on an episode", "episode_id"),
                 present("metric_present", "a score is by a metric", "metric"),
-                unique("score_unique", "a score counts once in every mean", *_KEY),
+                unique("score_unique", "a score counts once in every mean", *_KEY, "instruction_id"),
                 at_least("turn_from_zero", "0 is the whole episode, turns are numbered from 1", "turn", 0),
                 at_least("metric_version_from_one", "a number without its version cannot be compared", "metric_version", 1),
                 one_of("reason_known", "faults are told apart by it", "unscored_reason", list(UnscoredReason)),
