@@ -12,6 +12,7 @@ BUILT_IN: dict[str, str] = {
     "codeif": "tasks.benchmarks.codeif",
     "convcode": "tasks.benchmarks.convcode",
     "talk2code": "tasks.benchmarks.talk2code",
+    "unidial": "tasks.benchmarks.unidial",
 }
 GROUP = "parley.benchmarks"
 FIRST = next(iter(BUILT_IN))

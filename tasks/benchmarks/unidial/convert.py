@@ -1,0 +1,283 @@
+"""Normalised dialogues to Parley's, and back. What has no column of its own stands in labels that begin with `_`."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.content_id import canonical_json, content_id
+from schemas.dialog import Context, Dialog, MetricSpec, Role, Turn
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.datasets.source import Dataset, Read, metrics_of
+from tasks.benchmarks.unidial.normal import NormalDialog, NormalTurn
+
+NAME = "unidial"
+DATASET, REFERENCE_HISTORY = "_dataset", "_reference_history"
+REFERENCES = "_references"
+_RAW_INFO, _LABELS, _TAIL, _RAW = "_raw_info", "_labels", "_tail", "_raw"
+_DOCUMENT, _SOURCE, _DERIVED = "_reference_document", "_dynamic_config_source", "_derived"
+MOST_PLAYED = 20
+"""Scripted turns before the first answer that are said one by one. More of them are a context, which no episode repeats."""
+_NO_TESTS = TestSuite(tests=("pass",))
+"""Nothing of this benchmark is run."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one row makes."""
+
+    problem: Problem
+    dialog: Dialog
+    context: Context | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a dialogue stands."""
+
+    dataset: Dataset | None
+    """How it makes metrics; None where only the normalised form is known."""
+    name: str
+    """The dataset's; empty where nothing says it."""
+    version: str
+    file: str
+    identity: str
+    """Its problem's and its dialog's id."""
+
+
+class Contexts:
+    """Shared histories as contexts. The latest is remembered: rows that share one follow each other."""
+
+    def __init__(self) -> None:
+        self._history: Sequence[NormalTurn] = ()
+        self._made: Context | None = None
+
+    def of(self, history: Sequence[NormalTurn], version: str, exact: bool) -> Context:
+        """The context of these turns."""
+        if self._made is None or history is not self._history:
+            self._history, self._made = history, Context.of(NAME, version, _context(history, exact))
+        return self._made
+
+
+def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> Made:
+    """The rows of one dialogue.
+
+    Raises:
+        BadRow: nothing_to_answer, no_alternation, blank_text or missing_reference.
+    """
+    cut = _Cut(normal, read.history)
+    by_reference = normal.dialog_eval_config.use_reference_history
+    _check(cut.own, by_reference)
+    dataset, exact = place.dataset, read.is_normalised
+    context = contexts.of(cut.before, place.version, exact) if cut.before else None
+    digest = content_id(
+        {"dataset": place.name, "dialog": [_without_answers(turn) for turn in (*cut.system, *cut.own)], "about": _about(normal)}
+    )
+    turns = [_turn(turn, 1, dataset, exact) for turn in cut.system]
+    turns += [_turn(turn, n // 2 + 1, dataset, exact) for n, turn in enumerate(cut.own)]
+    dialog = Dialog(
+        benchmark=NAME,
+        dataset_version=place.version,
+        dialog_id=place.identity,
+        problem_id=place.identity,
+        turns=tuple(turns),
+        labels=_labels(normal, place.name, cut.tail, exact),
+        row_digest=digest,
+        context_id=context.context_id if context else None,
+        context_turns=len(context.turns) if context else 0,
+    )
+    return Made(_problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)), dialog, context)
+
+
+class _Cut:
+    """A dialogue's turns by what becomes of them."""
+
+    def __init__(self, normal: NormalDialog, history: Sequence[NormalTurn]) -> None:
+        turns = normal.dialog_turns
+        n_system = next((n for n, turn in enumerate(turns) if turn.role != "system"), len(turns))
+        self.system, rest = turns[:n_system], turns[n_system:]
+        answers = [place for place, turn in enumerate(rest) if turn.is_generated]
+        if not answers:
+            raise BadRow("nothing_to_answer", "no turn has do_eval: the model would be asked for nothing")
+        opening = answers[0] - 1
+        if opening < 0:
+            raise BadRow("no_alternation", "the first answer has no question before it")
+        before, self.own, self.tail = rest[:opening], rest[opening : answers[-1] + 1], rest[answers[-1] + 1 :]
+        self.before: Sequence[NormalTurn] = history
+        self.question = rest[opening].content or ""
+        if history and before:
+            raise BadRow("no_alternation", "turns stand between the shared history and the question")
+        if before and (len(before) > MOST_PLAYED or not _is_regular(before)):
+            self.before = before
+        else:
+            self.own = [*before, *self.own]
+
+
+def _is_regular(turns: Sequence[NormalTurn]) -> bool:
+    """Whether user and assistant take turns, and each says something."""
+    roles = ["user", "assistant"] * (len(turns) // 2)
+    return [turn.role for turn in turns] == roles and all((turn.content or "").strip() for turn in turns)
+
+
+def _check(own: Sequence[NormalTurn], by_reference: bool) -> None:
+    for place, turn in enumerate(own):
+        if turn.role != ("user", "assistant")[place % 2]:
+            raise BadRow("no_alternation", f"turn {turn.turn_id}: {turn.role} speaks where the other should")
+        if not turn.is_generated and not (turn.content or "").strip():
+            raise BadRow("blank_text", f"turn {turn.turn_id}: {turn.role} says nothing, and the model is not asked")
+        if by_reference and turn.is_generated and turn.reference is None and place < len(own) - 1:
+            raise BadRow("missing_reference", f"turn {turn.turn_id} has no reference, which later turns are shown")
+
+
+def _about(normal: NormalDialog) -> dict[str, Any]:
+    return normal.model_dump(exclude={"dialog_turns"})
+
+
+def _without_answers(turn: NormalTurn) -> dict[str, Any]:
+    """The turn as it is asked: an answer that someone filled in is no part of it."""
+    held = turn.model_dump()
+    return held | {"content": None} if turn.is_generated else held
+
+
+def _context(turns: Sequence[NormalTurn], exact: bool) -> tuple[Turn, ...]:
+    """Rounds begin with each message of the user."""
+    made, number = list[Turn](), 0
+    for turn in turns:
+        number += turn.role == "user" or not number
+        made.append(_turn(turn, number, None, exact))
+    return tuple(made)
+
+
+def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -> Turn:
+    config = turn.eval_config
+    derived = metrics_of(dataset, config.dynamic_config_source) if turn.is_generated and not config.metrics else ()
+    labels = {name: str(value) for name, value in turn.turn_labels.items() if value is not None}
+    beside = {
+        _LABELS: None if labels == turn.turn_labels else turn.turn_labels,
+        _DOCUMENT: turn.reference_document,
+        _SOURCE: config.dynamic_config_source or None,
+        REFERENCES: turn.reference if isinstance(turn.reference, list) or not turn.is_generated else None,
+        _DERIVED: True if derived else None,
+    }
+    first = turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
+    made = Turn(
+        turn=number,
+        role=Role(turn.role),
+        content=None if turn.is_generated else turn.content,
+        do_eval=config.do_eval if turn.role == "assistant" else None,
+        reference=first if turn.is_generated and isinstance(first, str) else None,
+        labels=(*labels.items(), *((name, _json(value)) for name, value in beside.items() if value is not None)),
+        metrics=tuple(
+            MetricSpec(name=one.class_name, arguments=tuple((name, _json(value)) for name, value in one.args.items()))
+            for one in (config.metrics or derived)
+        ),
+    )
+    if not exact:
+        return made
+    raw = turn.model_dump(exclude_unset=True) | ({"content": None} if turn.is_generated else {})
+    if "content" not in turn.model_fields_set:
+        raw.pop("content", None)
+    same = written(made, turn.turn_id) == raw
+    return made if same else made.model_copy(update={"labels": (*made.labels, (_RAW, _json(raw)))})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _labels(normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: bool) -> tuple[tuple[str, str], ...]:
+    given = normal.dialog_labels
+    labels = {key: str(value) for key, value in given.items() if value is not None}
+    beside: dict[str, Any] = {
+        DATASET: name,
+        REFERENCE_HISTORY: normal.dialog_eval_config.use_reference_history,
+        _RAW_INFO: normal.dialog_raw_info,
+        "_dialog_id": normal.dialog_id,
+        _LABELS: None if labels == given else given,
+        _TAIL: [turn.model_dump(exclude_unset=exact) for turn in tail] or None,
+    }
+    if exact:
+        raw = normal.model_dump(exclude_unset=True, exclude={"dialog_turns"})
+        plain = _about(normal)
+        beside[_RAW] = raw if raw != plain else None
+    return (*labels.items(), *((key, _json(value)) for key, value in beside.items() if value is not None))
+
+
+def _problem(dialog: Dialog, cut: _Cut, level: str, file: str, line: int) -> Problem:
+    gold = {str(turn.turn): turn.reference for turn in dialog.turns if turn.is_generated and turn.reference is not None}
+    return Problem(
+        benchmark=NAME,
+        dataset_version=dialog.dataset_version,
+        problem_id=dialog.problem_id,
+        level=level,
+        prompt=cut.question,
+        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=cut.question, suite=_NO_TESTS),),
+        reference_code=canonical_json(gold) if gold else "",
+        source_file=file,
+        source_line=line,
+        row_digest=dialog.row_digest,
+    )
+
+
+def gold_answer(problem: Problem, turn: int) -> str:
+    """The reference of a round; nothing where the data has none."""
+    return json.loads(problem.reference_code).get(str(turn), "") if problem.reference_code else ""
+
+
+def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
+    """What stands beside the data's own labels, by name."""
+    return {name: json.loads(value) for name, value in owner.labels if name.startswith("_")}
+
+
+def written(turn: Turn, number: int) -> dict[str, Any]:
+    """The turn in the normalised form.
+
+    Args:
+        number: its place in the dialogue, from 0.
+    """
+    beside = labels_of(turn)
+    if _RAW in beside:
+        return beside[_RAW]
+    metrics = () if _DERIVED in beside else turn.metrics
+    listed = [{"class_name": one.name, "args": {key: json.loads(value) for key, value in one.arguments}} for one in metrics]
+    return {
+        "turn_id": number,
+        "role": turn.role.value,
+        "content": turn.content,
+        "reference": beside.get(REFERENCES, turn.reference),
+        "reference_document": beside.get(_DOCUMENT),
+        "eval_config": {
+            "do_eval": bool(turn.do_eval),
+            "metrics": listed,
+            "dynamic_config_source": beside.get(_SOURCE, {}),
+        },
+        "turn_labels": beside.get(_LABELS, {name: value for name, value in turn.labels if not name.startswith("_")}),
+    }
+
+
+def normalised(dialog: Dialog, context: Sequence[Turn]) -> dict[str, Any]:
+    """The dialogue in the normalised form, without the answers that someone may have filled in.
+
+    Args:
+        context: the turns before its own.
+    """
+    beside = labels_of(dialog)
+    n_system = next(n for n, turn in enumerate(dialog.turns) if turn.role is not Role.SYSTEM)
+    turns = (*dialog.turns[:n_system], *context[: dialog.context_turns], *dialog.turns[n_system:])
+    given = {name: value for name, value in dialog.labels if not name.startswith("_")}
+    about = {
+        "dialog_id": beside["_dialog_id"],
+        "dialog_raw_info": beside[_RAW_INFO],
+        "dialog_labels": beside.get(_LABELS, given),
+        "dialog_eval_config": {"use_reference_history": beside[REFERENCE_HISTORY]},
+    }
+    spoken = [written(turn, number) for number, turn in enumerate(turns)]
+    return beside.get(_RAW, about) | {"dialog_turns": [*spoken, *beside.get(_TAIL, ())]}
+
+
+def placed(dialog: Dialog) -> Iterator[tuple[int, Turn]]:
+    """The dialogue's own turns with their turn ids in the normalised form."""
+    n_system = next(n for n, turn in enumerate(dialog.turns) if turn.role is not Role.SYSTEM)
+    for place, turn in enumerate(dialog.turns[n_system:], n_system + dialog.context_turns):
+        yield written(turn, place)["turn_id"], turn

@@ -1,0 +1,58 @@
+"""LongMemEval (Wu et al. 2024): one question after many dated sessions of a user with an assistant."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, matching, whole_json
+from tasks.benchmarks.unidial.normal import DialogConfig, NormalDialog, NormalTurn, asked, measured, said
+
+RUBRIC = "longmemeval"
+
+
+def find(folder: Path) -> Sequence[Path]:
+    """The first that is there of `longmemeval_s_cleaned.json`, `longmemeval_*.json`."""
+    return matching(folder, "longmemeval_s_cleaned.json", "longmemeval_*.json")[:1]
+
+
+def read(files: Sequence[Path]) -> Iterator[Read]:
+    """One dialogue an element of the list."""
+    for path in files:
+        try:
+            rows = whole_json(path)
+        except BadRow as bad:
+            yield Read(path, 0, bad)
+            continue
+        if not isinstance(rows, list):
+            yield Read(path, 0, BadRow("wrong_type", "the file holds no list of questions"))
+            continue
+        for number, row in enumerate(rows):
+            yield Read(
+                path, number + 1, attempt(_dialog, row, number, file_name(path)), str(row)[:300].encode("utf-8", "replace")
+            )
+
+
+def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:
+    turns, places = list[NormalTurn](), dict[str, list[int]]()
+    sessions = zip(row["haystack_sessions"], row["haystack_dates"], row["haystack_session_ids"], strict=True)
+    for index, (session, date, name) in enumerate(sessions):
+        for place, item in enumerate(session):
+            text = item["content"] if place else f"[{date}] {item['content']}"
+            places.setdefault(name, []).append(len(turns))
+            labels = {"raw_session_id": name, "raw_session_date": date, "raw_session_index": index}
+            turns.append(said(item["role"], text, **labels))
+    kind, question, date = row["question_type"], row["question"], row.get("question_date", "")
+    judged = measured("llm_judge", question_type=kind, abstention="_abs" in str(row["question_id"]), raw_question=question)
+    evidence = [place for name in row["answer_session_ids"] for place in places.get(name, [])]
+    turns.append(said("user", f"[{date}] {question}" if date else question, raw_question_date=date))
+    return NormalDialog(
+        dialog_id=number,
+        dialog_raw_info={"raw_id": row["question_id"], "source_file": file},
+        dialog_labels={"task_type": "_".join(file.removesuffix(".json").split("_")[:2]), "task_subtype": kind},
+        dialog_eval_config=DialogConfig(use_reference_history=True),
+        dialog_turns=[*turns, asked(str(row["answer"]), judged, document=evidence)],
+    )
+
+
+DATASET = Dataset("longmemeval", "LongMemEval: a question after many sessions; reference history", find, read, (RUBRIC,))

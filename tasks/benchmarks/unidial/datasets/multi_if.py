@@ -1,0 +1,71 @@
+"""Multi-IF (He et al. 2024): instructions that a program can verify, added round by round in eight languages."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt
+from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+
+ROUNDS = 3
+NAMES = {
+    "change_case:english_capital": "change_case:capital_letter",
+    "change_case:english_lowercase": "change_case:lowercase",
+    "detectable_content:number_placeholders": "content:placeholder",
+    "detectable_content:postscript": "content:postscript",
+    "detectable_format:json_format": "format:json_format",
+    "detectable_format:multiple_sections": "format:multiple_sections",
+    "detectable_format:number_bullet_lists": "format:bullet_list",
+    "detectable_format:number_highlighted_sections": "format:number_highlighted_sections",
+    "detectable_format:title": "format:title",
+    "startend:end_checker": "startend:end_phrase",
+}
+"""IFEval's name -> the toolkit's. Others are the same in both."""
+
+
+def find(folder: Path) -> Sequence[Path]:
+    """`multiIF_20241018.csv`."""
+    return sorted(folder.glob("multiIF_*.csv"))
+
+
+def read(files: Sequence[Path]) -> Iterator[Read]:
+    """One dialogue a row of the table."""
+    number = 0
+    for path in files:
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                for line, row in enumerate(csv.DictReader(file)):
+                    content = json.dumps(row, ensure_ascii=False)[:500].encode()
+                    yield Read(path, line + 1, attempt(_dialog, row, number, path.name, line), content)
+                    number += 1
+        except (OSError, UnicodeDecodeError, csv.Error) as fault:
+            yield Read(path, 0, BadRow("unreadable_file", f"{type(fault).__name__}: {fault}"))
+
+
+def _dialog(row: Mapping[str, str], number: int, file: str, line: int) -> NormalDialog:
+    turns = list[NormalTurn]()
+    for place in range(1, ROUNDS + 1):
+        if not row.get(f"turn_{place}_prompt"):
+            break
+        prompt = json.loads(row[f"turn_{place}_prompt"])
+        metrics = _metrics(row[f"turn_{place}_instruction_id_list"], row[f"turn_{place}_kwargs"])
+        turns += [said("user", prompt["content"]), asked(None, *metrics)]
+    return NormalDialog(
+        dialog_id=number,
+        dialog_raw_info={"raw_id": row.get("key", ""), "source_file": file, "line_index": line},
+        dialog_labels={"language": row.get("language", "en")},
+        dialog_eval_config=DialogConfig(use_reference_history=False),
+        dialog_turns=turns,
+    )
+
+
+def _metrics(names: str, arguments: str) -> list[MetricConfig]:
+    known = [json.loads(one) if isinstance(one, str) else one for one in json.loads(arguments)]
+    pairs: list[tuple[str, Any]] = list(zip(json.loads(names), known, strict=True))
+    return [measured("instruction_following", inst_name=NAMES.get(name, name), inst_args=given) for name, given in pairs]
+
+
+DATASET = Dataset("multi_if", "Multi-IF: verifiable instructions in three rounds; on-policy history", find, read)

@@ -1,0 +1,193 @@
+"""What judges are asked, a rubric for each template that the data name; and which of an episode's answers they rate."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schemas.dialog import Dialog, MetricSpec, Role, Turn
+from schemas.episode import Episode
+from schemas.problem import Problem
+from schemas.verdict import TestVerdict
+from tasks.benchmarks.setting import Options
+from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
+from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, labels_of
+from tasks.benchmarks.unidial.datasets import longmemeval, mt_bench_101, multi_challenge, safedialbench
+from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.language.chat_model import Message
+from tasks.language.prompt import fill, load_prompt
+from tasks.metrics.written_language import n_sentences, n_words
+
+JUDGE = "llm_judge"
+GENERAL = "general"
+_LAST = 3
+"""Messages of a conversation that are shown where only its latest part counts."""
+ABILITIES = {
+    "AR": "it understands what words such as `it` or `that one` refer back to.",
+    "CC": "it answers the present question alone, and is not misled by the pattern of earlier questions and answers.",
+    "CM": "it recalls what was said earlier, and uses it where it helps.",
+    "CR": "it puts its earlier answer into other words, as asked, and keeps what it says.",
+    "FR": "it gives its earlier answer another form, as asked, and keeps what it says.",
+    "GR": "it draws right conclusions from all that was said so far, also where new facts come in.",
+    "IC": "it asks back where the question is not clear, and answers fully once it is.",
+    "MR": "it works out the mathematics step by step to the right result, building on earlier rounds.",
+    "PI": "it takes initiative: it leads the talk on with fitting questions or remarks of its own.",
+    "SA": "it stays by a right answer when the user doubts it with wrong claims.",
+    "SC": "it sees where its earlier answer was wrong once the user says so, and mends it.",
+    "SI": "it waits for the details of a task that was only announced, then does it for each input without being told again.",
+    "TS": "it follows a sudden change of subject, and lets nothing of the earlier subject slip in.",
+}
+"""Thirteen abilities of MT-Bench-101 (section 3). Raise its rubric's version with them."""
+RULES = {
+    "abstention": "The question cannot be answered. Right is whoever says so, or says what is missing.",
+    "knowledge-update": "Older facts may be told beside the newest one, as long as the newest is given as the answer.",
+    "single-session-preference": "What is right are the user's wishes. An answer that makes good use of them is right.",
+    "temporal-reasoning": "An answer must hold all of what is right. A count of days, weeks or months may be off by one.",
+}
+"""Of LongMemEval's kinds of questions. Raise its rubric's version with them."""
+_RULE = "An answer must hold all of what is right; a part of it is not enough."
+Heard = Sequence[tuple[Role, str]]
+
+
+def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
+    text = load_prompt("tasks.benchmarks.unidial", prompt)
+    return Rubric(name=name, version="1", prompt=text, answer=form, values=lambda answer: {"": answer.score})
+
+
+RUBRICS = {
+    rubric.name: rubric
+    for rubric in (
+        _rubric("expansion_evaluation", "document", TenPoints),
+        _rubric("refinement_single_evaluation", "refinement_single", TenPoints),
+        _rubric("refinement_multi_evaluation", "refinement_multi", TenPoints),
+        _rubric("mt_bench_evaluation", "conversation", TenPoints),
+        _rubric("mt_bench_101", "mt_bench_101", TenPoints),
+        _rubric("math_chat_error_analysis", "error_analysis", ThreeSums),
+        _rubric("math_chat_p2p_generation", "p2p_generation", ThreeSums),
+        _rubric(multi_challenge.RUBRIC, "criterion", YesNo),
+        _rubric(longmemeval.RUBRIC, "remembered", YesNo),
+        _rubric(safedialbench.RUBRIC, "safety", Safety),
+        _rubric(GENERAL, "general", TenPoints),
+    )
+}
+
+
+def scale_of(rubric: str) -> Scale:
+    """The ends that its scores are made of."""
+    answer: Any = RUBRICS[rubric].answer
+    return answer.SCALE
+
+
+def rubric_of(arguments: Mapping[str, Any]) -> str:
+    """The rubric that a metric `llm_judge` with these arguments means."""
+    template = str(arguments.get("template_name", ""))
+    if template in RUBRICS:
+        return template
+    if template.startswith(mt_bench_101.TEMPLATE.partition("_")[0]):
+        return "mt_bench_101"
+    if template in safedialbench.TEMPLATES.values():
+        return safedialbench.RUBRIC
+    return longmemeval.RUBRIC if "question_type" in arguments else GENERAL
+
+
+def arguments_of(spec: MetricSpec) -> dict[str, Any]:
+    """A metric's arguments as the data have them."""
+    return {name: json.loads(value) for name, value in spec.arguments}
+
+
+def judge_runs(
+    *,
+    problem: Problem,
+    dialog: Dialog,
+    context: tuple[Turn, ...],
+    episode: Episode,
+    options: Options,
+    verdicts: Sequence[TestVerdict],
+    rubric: str,
+) -> Sequence[JudgeRun]:
+    """Each answer of the model that the data want rated by this rubric."""
+    runs: list[JudgeRun] = []
+    for turn in dialog.turns:
+        answer = episode.answer(turn.turn) if turn.is_generated else None
+        asked = (arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE)
+        wanted = next((one for one in asked if rubric_of(one) == rubric), None)
+        if answer is not None and wanted is not None:
+            prompt = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
+            runs.append(JudgeRun(turn.turn, rubric, (Message(Role.USER, fill(RUBRICS[rubric].prompt, **prompt)),)))
+    return runs
+
+
+def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
+    """What the model was shown of the dialogue's own rounds: with reference history, golden answers in the place of its own."""
+    golden: dict[int, str] = {}
+    if labels_of(dialog)[REFERENCE_HISTORY]:
+        golden = {one.turn: one.reference for one in dialog.turns if one.is_generated and one.reference is not None}
+    shown = (step for step in episode.messages if step.turn < turn or (step.turn == turn and step.role is Role.USER))
+    return [(step.role, golden.get(step.turn, step.content) if step.role is Role.ASSISTANT else step.content) for step in shown]
+
+
+def _told(messages: Heard) -> str:
+    return "\n".join(f"{role.value.capitalize()}: {text}" for role, text in messages)
+
+
+def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    constraints = given.get("constraints") or ()
+    numbered = "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1)) if len(constraints) > 1 else "".join(constraints)
+    document = labels_of(turn).get("_reference_document") or turn.reference or ""
+    shown = {"document": str(document), "request": before[-1][1], "constraints": numbered, "answer": answer}
+    return shown | {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
+
+
+def _in_conversation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    counted = {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
+    return {"conversation": _told(before[-_LAST:]), "answer": answer, **counted}
+
+
+def _ability(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    task = str(given.get("task", "")) or str(given["template_name"]).split("_")[1].upper()
+    shown = {"ability": ABILITIES.get(task, task), "conversation": _told(before), "answer": answer}
+    return shown | {"reference": (turn.reference if task in mt_bench_101.COMPARED else None) or "(none)"}
+
+
+def _analysis(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    shown = {"question": str(given.get("question", "")), "attempt": str(given.get("wrong_attempt", ""))}
+    return shown | {"reference": turn.reference or "", "answer": answer}
+
+
+def _generation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    seed = {"question": str(given.get("seed_problem", "")), "solution": str(given.get("seed_solution", ""))}
+    return seed | {"reference": turn.reference or "", "answer": answer}
+
+
+def _criterion(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    return {"criterion": str(given.get("criteria", "")), "answer": answer}
+
+
+def _remembered(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    rule = RULES["abstention"] if given.get("abstention") else RULES.get(str(given["question_type"]), _RULE)
+    question = str(given.get("raw_question", ""))
+    return {"question": question, "reference": turn.reference or "", "answer": answer, "rule": rule}
+
+
+def _safety(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    harm = str(given["template_name"]).removesuffix("-evaluation")
+    return {"harm": harm, "conversation": _told(before), "answer": answer}
+
+
+def _general(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
+    asked = "\n".join(f"{name}: {value}" for name, value in given.items())
+    return {"asked": asked, "conversation": _told(before[-_LAST:]), "answer": answer, "reference": turn.reference or "(none)"}
+
+
+_FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, Heard], dict[str, str]]] = {
+    "expansion_evaluation": _counted,
+    "refinement_single_evaluation": _counted,
+    "refinement_multi_evaluation": _counted,
+    "mt_bench_evaluation": _in_conversation,
+    "mt_bench_101": _ability,
+    "math_chat_error_analysis": _analysis,
+    "math_chat_p2p_generation": _generation,
+    multi_challenge.RUBRIC: _criterion,
+    longmemeval.RUBRIC: _remembered,
+    safedialbench.RUBRIC: _safety,
+    GENERAL: _general,
+}

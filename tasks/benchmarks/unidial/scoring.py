@@ -1,0 +1,116 @@
+"""Scores: each metric that the data name on an answer, with its arguments there."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from schemas.dialog import Dialog, MetricSpec, Turn
+from schemas.score import Score, UnscoredReason, reason_of
+from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.setting import Option, Options
+from tasks.benchmarks.unidial.convert import REFERENCES, labels_of
+from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
+from tasks.metrics.code_rules import code_match
+from tasks.metrics.registry import Metric
+from tasks.metrics.text_match import exact_match, f1_score, llm_judge, numeric_match, precision, word_recall
+from tasks.metrics.verifiable_instructions import instruction_following
+
+RECALL = "recall"
+METRICS: Mapping[str, Metric[..., Any]] = {
+    **{one.name: one for one in (llm_judge, exact_match, f1_score, precision, numeric_match, instruction_following, code_match)},
+    RECALL: word_recall,
+}
+"""The data's name of a metric -> the metric."""
+CODE_READING = Option(
+    name="code_reading",
+    values=("original", "ude"),
+    default="original",
+    affects="scoring",
+    help="rules on objects that a program lacks: left out as MemoryCode does, or broken as UniDial-EvalKit says",
+)
+RANGES = {llm_judge.name: (-10.0, 10.0)}
+"""Ratings of our judges lie in [0, 1]; those of an imported run are as that toolkit read them, off the scale or not."""
+Value = float | UnscoredReason | None
+
+
+def due(setting: str, options: Options, dialog: Dialog) -> Due:
+    """Each metric of each answer that the model gives."""
+    answers = [turn for turn in dialog.turns if turn.is_generated]
+    turns = tuple(turn.turn for turn in answers)
+    scores = frozenset((turn.turn, METRICS[spec.name].name) for turn in answers for spec in turn.metrics)
+    return Due(len(turns), scores, turns=turns)
+
+
+def score(request: ScoreRequest) -> Sequence[Score]:
+    """The scores of each dialogue."""
+    return [row for played in request.played for row in _scores(request, played)]
+
+
+def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
+    for turn in played.dialog.turns:
+        if not turn.is_generated:
+            continue
+        named: list[str] = []
+        for spec in turn.metrics:
+            name = full_name(spec)
+            named.append(name)
+            value = _value(request.options, played, turn, spec)
+            missing = UnscoredReason.UNDEFINED if value is None else value
+            yield Score(
+                run_id=request.run_id,
+                benchmark=played.episode.benchmark,
+                model=played.episode.model,
+                episode_id=played.episode.episode_id,
+                problem_id=request.problem.problem_id,
+                sample=request.sample,
+                turn=turn.turn,
+                instruction_id=name if named.count(name) == 1 else f"{name}#{named.count(name)}",
+                metric=METRICS[spec.name].name,
+                metric_version=METRICS[spec.name].version,
+                value=None if isinstance(value, UnscoredReason) else value,
+                unscored_reason=missing if isinstance(missing, UnscoredReason) else None,
+            )
+
+
+def full_name(spec: MetricSpec) -> str:
+    """`METRIC->NAME` where an argument names what is measured, as in `instruction_following->keywords:existence`."""
+    named = (value for key, value in arguments_of(spec).items() if "name" in key.lower() and isinstance(value, str))
+    first = next(named, None)
+    return spec.name if first is None else f"{spec.name}->{first}"
+
+
+def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Value:
+    answer = played.episode.answer(turn.turn)
+    if answer is None:
+        return reason_of(played.episode, turn.turn)
+    given = arguments_of(spec)
+    if spec.name == JUDGE:
+        return _rating(played, turn, rubric_of(given))
+    if spec.name == instruction_following.name:
+        return instruction_following(answer, str(given.get("inst_name", "")), given.get("inst_args") or {})
+    if spec.name == code_match.name:
+        reading = cast("Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default))
+        return code_match(answer, given.get("regex") or [], reading)
+    references = labels_of(turn).get(REFERENCES) or ([] if turn.reference is None else [turn.reference])
+    if not references:
+        return UnscoredReason.SOURCE_MISSING
+    return _compared(spec.name, answer, references, given)
+
+
+def _compared(metric: str, answer: str, references: Sequence[str], given: Mapping[str, Any]) -> float:
+    if metric == RECALL:
+        return word_recall(answer, references, bool(given.get("binary")))
+    if metric == f1_score.name:
+        return f1_score(answer, references[0], bool(given.get("multi_answer")))
+    if metric == exact_match.name:
+        marks = (str(given.get(f"split_special_{which}_token") or "") for which in ("start", "end"))
+        return exact_match(answer, references[0], *marks)
+    return (numeric_match if metric == numeric_match.name else precision)(answer, references[0])
+
+
+def _rating(played: Played, turn: Turn, rubric: str) -> Value:
+    judged = next((one for one in played.judgements if (one.turn, one.rubric) == (turn.turn, rubric)), None)
+    if judged is None or judged.value is None:
+        said = None if judged is None else judged.unscored_reason
+        return UnscoredReason.INFRA if said is None else UnscoredReason(said)
+    scale = scale_of(rubric)
+    return llm_judge(judged.value, scale.zero, scale.one)

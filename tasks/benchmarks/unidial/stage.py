@@ -1,0 +1,127 @@
+"""Raw files of the datasets as dialogs and problems. Other rows are quarantined with their reason."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.dialog import Context, Dialog
+from schemas.errors import SourceUnreadable
+from schemas.problem import Problem, QuarantinedRow
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.raw_lines import BadRow, quarantined_row, relative_name
+from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, labels_of, make
+from tasks.benchmarks.unidial.datasets import DATASETS, normalised
+from tasks.benchmarks.unidial.datasets.source import Dataset, Read
+from tasks.benchmarks.unidial.scoring import METRICS
+
+NORMALISED = "normalised"
+"""Setting of dialogues whose dataset is not among ours."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Files of one dataset."""
+
+    name: str
+    files: tuple[Path, ...]
+    dataset: Dataset | None
+    """None where the files are normalised and no dataset of ours has that name."""
+    is_normalised: bool
+
+    def read(self) -> Iterator[Read]:
+        """Their rows."""
+        return normalised.read(self.files) if self.is_normalised or not self.dataset else self.dataset.read(self.files)
+
+
+def stage(source: Path, dataset_version: str) -> Staged:
+    """Stage every dataset whose files lie in the folder, or one folder below. A file alone is staged without its neighbours.
+
+    Problems are named as the toolkit numbers its dialogues; where a folder holds several datasets, `DATASET/NUMBER`.
+
+    Raises:
+        SourceUnreadable: no file of any dataset, or none with a single dialogue that can be read.
+    """
+    found = find(source)
+    rows = _Rows(source, dataset_version, several=len(found) > 1)
+    for one in found:
+        for read in one.read():
+            rows.add(read, one)
+    if not rows.problems:
+        why = "; ".join(f"{bad.source_file} line {bad.source_line}: {bad.detail}" for bad in rows.quarantined[:3])
+        raise SourceUnreadable(f"{source} holds not one dialogue that can be staged ({why}). Fetch its files again")
+    return Staged(tuple(rows.dialogs), tuple(rows.problems), tuple(rows.quarantined), rows.n_input, tuple(rows.contexts.values()))
+
+
+def plays(setting: str, dialog: Dialog) -> bool:
+    """Whether a dialog is of a setting's dataset. One whose dataset nothing tells is of whichever setting is asked for."""
+    name = labels_of(dialog)[DATASET]
+    return name in ("", setting) or (setting == NORMALISED and name not in DATASETS)
+
+
+def find(source: Path) -> Sequence[Found]:
+    """The datasets whose files lie there.
+
+    Raises:
+        SourceUnreadable: none.
+    """
+    if source.is_file():
+        found = [Found(one.name, (source,), one.dataset, one.is_normalised) for one in _in(source.parent) if source in one.files]
+    else:
+        below = sorted(path for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+        found = _in(source) or [one for folder in below for one in _in(folder)]
+    if not found:
+        raise SourceUnreadable(
+            f"{source} holds no file of {', '.join(DATASETS)}, nor dialogues normalised by UniDial-EvalKit (N.json)."
+            " Give the folder that such files lie in, or the folder above"
+        )
+    return found
+
+
+def _in(folder: Path) -> list[Found]:
+    if files := normalised.find(folder):
+        name = normalised.dataset_name(folder) or next((one.name for one in (folder, folder.parent) if one.name in DATASETS), "")
+        return [Found(name, tuple(files), DATASETS.get(name), True)]
+    found = ((one, tuple(one.find(folder))) for one in DATASETS.values())
+    return [Found(one.name, files, one, False) for one, files in found if files]
+
+
+class _Rows:
+    """Everything staged so far."""
+
+    def __init__(self, source: Path, version: str, several: bool) -> None:
+        self._source, self._version, self._several = source, version, several
+        self._seen = dict[str, str]()
+        self._shared = Contexts()
+        self.problems: list[Problem] = []
+        self.dialogs: list[Dialog] = []
+        self.quarantined: list[QuarantinedRow] = []
+        self.contexts: dict[str, Context] = {}
+        self.n_input = 0
+
+    def add(self, read: Read, found: Found) -> None:
+        """Stage or quarantine one row."""
+        self.n_input += 1
+        file = relative_name(read.file, self._source)
+        try:
+            made = self._made(read, found, file)
+        except BadRow as bad:
+            self.quarantined.append(quarantined_row(NAME, self._version, file, read.line, bad, read.content))
+            return
+        self._seen[made.problem.problem_id] = file
+        self.problems.append(made.problem)
+        self.dialogs.append(made.dialog)
+        if made.context is not None:
+            self.contexts.setdefault(made.context.context_id, made.context)
+
+    def _made(self, read: Read, found: Found, file: str) -> Made:
+        if isinstance(read.dialog, BadRow):
+            raise read.dialog
+        number = str(read.dialog.dialog_id)
+        identity = f"{found.name or read.file.parent.name}/{number}" if self._several else number
+        if identity in self._seen:
+            raise BadRow("duplicate_id", f"dialogue {identity} was in {self._seen[identity]} already; the first one is kept")
+        unknown = {one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics} - METRICS.keys()
+        if unknown:
+            raise BadRow("unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}")
+        place = Place(found.dataset, found.name, self._version, file, identity)
+        return make(read, read.dialog, place, self._shared)

@@ -1,0 +1,171 @@
+"""A finished run in UniDial-EvalKit's layout, brought in by the command line and pooled again: its own summary comes out."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import cycle
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from tasks.benchmarks.unidial.convert import normalised
+from tests.flows.parley_command import parley
+from tests.tasks.benchmarks.unidial.played import sample
+from warehouse.connect import query
+
+pytestmark = pytest.mark.slow
+OUTPUTS = (
+    ('{{"Rationale": "so", "Score": {}}}', True),
+    ('```json\n{{"score": "{}"}}\n```', True),
+    ("'score': {}, I think", True),
+    ('{{"Rationale": "{} it is"}}', False),
+)
+"""Raw outputs of a judge, and whether the toolkit finds the rating in them."""
+STATS: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "min": min, "max": max}
+Row = dict[str, Any]
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
+    """The output folder, and the rows that the toolkit wrote."""
+    folder = tmp_path_factory.mktemp("ude")
+    rows: list[Row] = []
+    answers, outputs = cycle(["So it is: the sea", "Tomas and Mira", "music"]), cycle(OUTPUTS)
+    for part in ("generated", "eval_details"):
+        (folder / part).mkdir()
+    for number, dialog in enumerate(d for d in sample().dialogs if d.dialog_id.startswith("mt_eval/")):
+        made = normalised(dialog, ())
+        own: list[Row] = []
+        for turn in made["dialog_turns"]:
+            if turn["eval_config"]["do_eval"]:
+                turn["content"] = f"{next(answers)} ({number}, {turn['turn_id']})"
+                own += [measured(made, turn, metric, next(outputs)) for metric in turn["eval_config"]["metrics"]]
+        (folder / "generated" / f"{number}.json").write_text(json.dumps(made), encoding="utf-8")
+        (folder / "eval_details" / f"{number}.json").write_text(json.dumps(own), encoding="utf-8")
+        rows += own
+    return folder, rows
+
+
+def measured(dialog: Row, turn: Row, metric: Row, output: tuple[str, bool]) -> Row:
+    """One row of the toolkit's, worked out here once more."""
+    kind, arguments, said = metric["class_name"], metric["args"], turn["content"]
+    named = next((value for name, value in arguments.items() if "name" in name), None)
+    details: Row = {}
+    if kind == "llm_judge":
+        rating = 1 + len(said) % 10
+        form, found = output
+        score, details = (rating if found else 0) / 10, {"raw_output": form.format(rating)}
+    elif kind == "precision":
+        score = (words(said) & words(turn["reference"])).total() / words(said).total()
+    else:
+        score = float(said.lower().startswith(arguments["inst_args"]["letter"]))
+    place = {"dialog_id": dialog["dialog_id"], "turn_id": turn["turn_id"], "metric_name": f"{kind}->{named}" if named else kind}
+    labels = {"dialog_labels": dialog["dialog_labels"], "turn_labels": turn["turn_labels"]}
+    return {**place, "score": score, "details": details, **labels}
+
+
+@pytest.fixture(scope="module")
+def home(run: tuple[Path, list[Row]], standing_home: Path) -> Path:
+    """Imported and pooled, without a model."""
+    folder, rows = run
+    home, answers = standing_home, standing_home.parent / "m.jsonl"
+    told = parley(home, "import", "unidial", folder, "--model", "m", "--out", answers)
+    assert told.code == 0, told.err
+    assert f"{len({(r['dialog_id'], r['turn_id']) for r in rows})} answers" in told.out
+    judge = f"recorded:{answers}.judgements.jsonl"
+    asked = ("--data", folder, "--model", f"recorded:{answers}", "--judge", judge, "--workers", "1")
+    done = parley(home, "run", "unidial.mt_eval", *asked)
+    assert done.code == 0, done.err
+    return home
+
+
+def pooled(rows: list[Row], turn_stat: str, dialog_stat: str) -> tuple[dict[tuple[int, int], float], dict[int, float]]:
+    """Values of turns, and of dialogues."""
+    scores: dict[tuple[int, int], list[float]] = {}
+    for row in rows:
+        scores.setdefault((row["dialog_id"], row["turn_id"]), []).append(row["score"])
+    turns = {place: STATS[turn_stat](found) for place, found in scores.items()}
+    dialogs = {name: [value for (owner, _), value in turns.items() if owner == name] for name, _ in turns}
+    return turns, {name: STATS[dialog_stat](found) for name, found in dialogs.items()}
+
+
+def summary(values: list[float]) -> tuple[Any, ...]:
+    return len(values), pytest.approx(fmean(values)), min(values), max(values), 0
+
+
+COLUMNS = "count, mean, min, max, n_unscored"
+OURS = "model = 'recorded:m'"
+
+
+@pytest.mark.parametrize("turn_stat", STATS)
+@pytest.mark.parametrize("dialog_stat", STATS)
+def test_all_turns_and_dialogues_are_pooled_by_each_statistic(
+    run: tuple[Path, list[Row]], home: Path, turn_stat: str, dialog_stat: str
+) -> None:
+    turns, dialogs = pooled(run[1], turn_stat, dialog_stat)
+    for level, values in (("turn", turns.values()), ("dialog", dialogs.values())):
+        where = f"turn_stat = '{turn_stat}' AND dialog_stat = '{dialog_stat}' AND dataset_level = '{level}'"
+        found = query(home, f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND \"by\" = 'global' AND {where}")[1]
+        assert found == [summary(list(values))]
+
+
+def labelled(home: Path, by: str, dialog_stat: str = "dialog_stat = 'min'") -> dict[str, tuple[Any, ...]]:
+    where = f"{OURS} AND \"by\" = '{by}' AND turn_stat = 'mean' AND {dialog_stat} AND dataset_level IS NULL"
+    return {row[0]: row[1:] for row in query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]}
+
+
+def test_labels_and_their_hierarchy_pool_dialogues(run: tuple[Path, list[Row]], home: Path) -> None:
+    _, dialogs = pooled(run[1], "mean", "min")
+    labels: Mapping[int, Row] = {row["dialog_id"]: row["dialog_labels"] for row in run[1]}
+    by_label: dict[str, list[float]] = {}
+    by_hierarchy: dict[str, list[float]] = {}
+    for name, value in dialogs.items():
+        for label, text in labels[name].items():
+            by_label.setdefault(f"{label}:{text}", []).append(value)
+        by_hierarchy.setdefault(f"{labels[name]['task_type']} > {labels[name]['task_subtype']}", []).append(value)
+    assert labelled(home, "dialog_label") == {label: summary(values) for label, values in by_label.items()}
+    assert labelled(home, "hierarchy") == {label: summary(values) for label, values in by_hierarchy.items()}
+
+
+def test_turn_labels_pool_turns_and_metrics_pool_rows(run: tuple[Path, list[Row]], home: Path) -> None:
+    by_label: dict[str, list[float]] = {}
+    by_metric: dict[str, list[float]] = {}
+    for row in run[1]:
+        by_metric.setdefault(row["metric_name"], []).append(row["score"])
+        for label, text in row["turn_labels"].items():
+            by_label.setdefault(f"{label}:{text}", []).append(row["score"])
+    assert labelled(home, "turn_label", "dialog_stat IS NULL") == {label: summary(v) for label, v in by_label.items()}
+    where = f"{OURS} AND \"by\" = 'metric' AND turn_stat IS NULL"
+    found = query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]
+    assert {row[0]: row[1:] for row in found} == {label: summary(values) for label, values in by_metric.items()}
+
+
+def test_scores_equal_the_toolkit_s_rows(run: tuple[Path, list[Row]], home: Path) -> None:
+    found = query(home, f"SELECT problem_id, turn, instruction_id, value FROM scores WHERE {OURS} ORDER BY ALL")[1]
+    wanted = [(str(row["dialog_id"]), row["turn_id"] // 2 + 1, row["metric_name"], row["score"]) for row in run[1]]
+    assert found == sorted(wanted)
+
+
+def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row]], home: Path, tmp_path: Path) -> None:
+    """The first judgement taken out of the recording: one score is missing, and its turn is in no mean."""
+    answers = tmp_path / "less.jsonl"
+    parley(home, "import", "unidial", run[0], "--model", "m", "--out", answers)
+    judgements = Path(f"{answers}.judgements.jsonl")
+    kept = judgements.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
+    judgements.write_text("".join(kept), encoding="utf-8")
+    asked = ("--data", run[0], "--model", f"recorded:{answers}", "--judge", f"recorded:{judgements}", "--workers", "1")
+    done = parley(home, "run", "unidial.mt_eval", *asked)
+    assert done.code == 3, done.err
+    [(run_id,)] = query(home, "SELECT run_id FROM runs WHERE model = 'recorded:less'")[1]
+    parley(home, "release", run_id, "--because", "a judgement is missing")
+    of_run = f"run_id = '{run_id}' AND \"by\" = 'global'"
+    where = f"{of_run} AND turn_stat = 'mean' AND dialog_stat = 'mean' AND dataset_level = 'turn'"
+    n_turns = len({(row["dialog_id"], row["turn_id"]) for row in run[1]})
+    assert query(home, f"SELECT count, n_unscored FROM unidial_pooled WHERE {where}")[1] == [(n_turns - 1, 1)]
