@@ -46,6 +46,7 @@ BENCHMARK = Benchmark(
         versions=("current", "sample"),
         default_version="current",
         plays=plays,
+        demo=files(__name__) / "demo.yaml",
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),
