@@ -152,7 +152,7 @@ def _context(turns: Sequence[NormalTurn], exact: bool) -> tuple[Turn, ...]:
 def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -> Turn:
     config = turn.eval_config
     derived = metrics_of(dataset, config.dynamic_config_source) if turn.is_generated and not config.metrics else ()
-    labels = {name: str(value) for name, value in turn.turn_labels.items() if value is not None}
+    labels = _plain(turn.turn_labels)
     beside = {
         _LABELS: None if labels == turn.turn_labels else turn.turn_labels,
         _DOCUMENT: turn.reference_document,
@@ -182,13 +182,18 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -
     return made if same else made.model_copy(update={"labels": (*made.labels, (_RAW, _json(raw)))})
 
 
+def _plain(labels: Mapping[str, Any]) -> dict[str, str]:
+    """The data's labels as text. Names that begin as ours do are in no group, and are kept beside the others."""
+    return {name: str(value) for name, value in labels.items() if value is not None and not name.startswith("_")}
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def _labels(normal: NormalDialog, name: str, tail: Sequence[NormalTurn], exact: bool) -> tuple[tuple[str, str], ...]:
     given = normal.dialog_labels
-    labels = {key: str(value) for key, value in given.items() if value is not None}
+    labels = _plain(given)
     beside: dict[str, Any] = {
         DATASET: name,
         REFERENCE_HISTORY: normal.dialog_eval_config.use_reference_history,

@@ -50,11 +50,11 @@ def test_what_has_no_column_is_kept_to_the_letter(tmp_path: Path) -> None:
     """Missing keys, keys of others, labels that are no text, turns after the last answer."""
     dialog = {
         "dialog_id": 7,
-        "dialog_labels": {"level": 3, "easy": None},
+        "dialog_labels": {"level": 3, "easy": None, "_raw": "not ours"},
         "made_by": "hand",
         "dialog_turns": [
             {"turn_id": 0, "role": "system", "content": "Be brief."},
-            {"turn_id": 1, "role": "user", "content": "One?", "mood": "calm"},
+            {"turn_id": 1, "role": "user", "content": "One?", "mood": "calm", "turn_labels": {"_own": "x"}},
             {"turn_id": 2, "role": "assistant", "content": None, "eval_config": {"do_eval": True, "tries": 2}},
             {"turn_id": 3, "role": "user", "content": "Thanks."},
         ],
