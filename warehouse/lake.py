@@ -1,4 +1,4 @@
-"""Listing and reading the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`."""
+"""Listing and reading the lake: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`, in a folder or an object store."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,9 +9,11 @@ from urllib.parse import unquote
 
 from schemas.errors import SchemaMismatch
 from schemas.tables import TABLES
+from warehouse.object_path import ObjectPath
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _COLUMN_OF_FOLDER = {"run": "run_id", "dataset": "dataset_version", "night": "night_id"}
 REPLACED_IN_PLACE = frozenset(
@@ -23,7 +25,7 @@ REPLACED_IN_PLACE = frozenset(
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file. `mtime_ns` is 0 where the name says the content."""
+    """One Parquet file. `mtime_ns` is 0 where the name says the content; in a store it is another number for other content."""
 
     name: str
     size: int
@@ -62,6 +64,8 @@ Listing = Mapping[str, Mapping[str, Partition]]
 
 def list_lake(lake: Path) -> Listing:
     """All partitions that hold parts. Opens no file."""
+    if isinstance(lake, ObjectPath):
+        return _list_store(lake)
     return {table: {p.folder: p for p in _partitions(lake, table)} for table in TABLES}
 
 
@@ -78,6 +82,37 @@ def _partitions(lake: Path, table: str) -> Iterator[Partition]:
         parts = tuple(_part(table, entry) for entry in _entries(lake / folder) if _is_part(entry.name))
         if parts:
             yield Partition(table, folder, parts)
+
+
+def _list_store(lake: ObjectPath) -> Listing:
+    found: dict[str, dict[str, list[Part]]] = {table: {} for table in TABLES}
+    for path in lake.rglob("part-*.parquet"):
+        folder = str(path.parent.relative_to(lake))
+        table, *steps = folder.split("/")
+        keys = [step.split("=", 1)[0] for step in steps]
+        if table in TABLES and tuple(_COLUMN_OF_FOLDER.get(key, key) for key in keys) == tuple(TABLES[table].partition_by):
+            stat = path.stat()
+            part = Part(path.name, stat.st_size, stat.st_ino if table in REPLACED_IN_PLACE else 0)
+            found[table].setdefault(folder, []).append(part)
+    by_name = {table: sorted(folders.items()) for table, folders in found.items()}
+    return {
+        table: {folder: Partition(table, folder, tuple(sorted(parts, key=lambda part: part.name))) for folder, parts in folders}
+        for table, folders in by_name.items()
+    }
+
+
+def open_parquet(path: Path, *, page_checksum_verification: bool = False) -> "pq.ParquetFile":
+    """A part, from a folder or a store."""
+    import pyarrow.parquet as pq
+
+    source = path.open("rb") if isinstance(path, ObjectPath) else path
+    return pq.ParquetFile(source, page_checksum_verification=page_checksum_verification)
+
+
+def read_schema(path: Path) -> "pa.Schema":
+    """A part's schema."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -107,13 +142,12 @@ def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
         LakeMoved: the file is gone.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from schemas.rows import check_version
 
     path = lake / partition.folder / part.name
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_parquet(path, page_checksum_verification=True) as file:
             check_version(partition.table, file.schema_arrow, str(path))
             rows = file.read().cast(TABLES[partition.table].schema)
     except FileNotFoundError as error:
@@ -130,12 +164,11 @@ def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
 def is_other_version(table: str, path: Path) -> bool:
     """Whether a part is a whole file of its table, written by another schema version."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from schemas.tables import NAME_KEY, VERSION_KEY
 
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = read_schema(path).metadata or {}
     except (pa.ArrowException, ValueError, OSError):
         return False
     return metadata.get(NAME_KEY) == table.encode() and metadata.get(VERSION_KEY) != str(TABLES[table].version).encode()

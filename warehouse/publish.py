@@ -66,6 +66,7 @@ class PublishReport:
 def publish(
     home: Path,
     *,
+    lake: Path | None = None,
     run_ids: Sequence[str] | None = None,
     marts: Sequence[Traversable] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
@@ -79,6 +80,7 @@ def publish(
     changed since their checks, or do not fit together is withheld with its reason; the others are published.
 
     Args:
+        lake: folder of the tables, or their place in a store, where it is not in the home.
         run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
             made anew always gets all.
         marts: SQL files of the benchmarks' own marts, in an order in which each finds those it reads.
@@ -91,7 +93,7 @@ def publish(
         SchemaMismatch: Parquet files of another schema version, and no run besides them; names one.
         ParleyError: another publication holds the lock for too long, a mart fails, or the new file is not consistent.
     """
-    lake = home / "lake"
+    lake = home / "lake" if lake is None else lake
     if not lake.is_dir():
         raise UsageError(
             f"nothing to publish: {lake} does not exist. `parley run` makes it; PARLEY_HOME says which home is meant"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schemas.content_id import ID_LENGTH
-from warehouse.lake import Partition
+from warehouse.lake import Partition, open_parquet
 
 SEALED = ("episodes", "run_episodes", "test_verdicts", "judge_verdicts", "scores", "quality_checks")
 PREFIX = "seal."
@@ -58,11 +58,9 @@ def broken_seal(lake: Path, record: Partition) -> str | None:
 
 
 def _kept_seal(lake: Path, record: Partition) -> dict[str, str]:
-    import pyarrow.parquet as pq
-
     kept: dict[str, str] = {}
     for part in record.parts:
-        with pq.ParquetFile(lake / record.folder / part.name) as file:
+        with open_parquet(lake / record.folder / part.name) as file:
             if "state" not in file.schema_arrow.names:
                 continue
             for pairs in file.read(columns=["state"])["state"].to_pylist():

@@ -125,8 +125,10 @@ def _run_what_is_left(
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
     if budget is not None:
+        from flows.night.beyond import require_budget_is_counted
         from flows.night.spending import require_prices
 
+        require_budget_is_counted(home, budget)
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     require_room(home.path)
     if with_canary:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 
+from flows.night.beyond import require_trees_are_met
 from flows.night.missing_packages import require_packages
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
@@ -21,11 +22,12 @@ def preflight(plan: RunPlan) -> None:
     """Check sandbox, packages and endpoints where episodes are owed, and the judges' endpoints where judgements are.
 
     Raises:
-        ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or a package that
-            programs import is missing, where the sandbox offers this machine's packages.
+        ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or an agent's trees
+            could not be met there. Or a package that programs import is missing, where the sandbox offers ours.
         SandboxUnavailable: with what to install.
         ModelUnavailable: a dead endpoint, a wrong key or model name, with what to mend.
     """
+    require_trees_are_met(plan)
     asked = {identity: endpoint for identity, endpoint, _ in plan.models}
     if plan.spec.embedder is not None and plan.embedder is not None:
         _check_embedder(plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None)

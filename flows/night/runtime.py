@@ -11,6 +11,7 @@ from threading import RLock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from flows.night.beyond import require_budget_is_counted, store_secrets
 from flows.night.model_servers import ModelServers, is_served
 from flows.night.preflight import preflight
 from flows.night.progress import Board
@@ -82,7 +83,12 @@ class Night:
         """Runs that go side by side start the cluster once."""
 
     def set_budget(self, budget: Budget | None) -> None:
-        """Hold the invocation to these caps, from its beginning on."""
+        """Hold the invocation to these caps, from its beginning on.
+
+        Raises:
+            ConfigError: workers elsewhere could not count what they spend.
+        """
+        require_budget_is_counted(self.home, budget)
         if budget is not None and self.spending is None:
             folder = self._resources.enter_context(scratch_folder(self.home.path / "spending"))
             self.spending = self.servers.spending = Spending(budget, str(folder), self._began_at)
@@ -156,7 +162,7 @@ class Night:
                 n_workers=self.workers,
                 threads_per_worker=THREADS_PER_WORKER * min(self.n_lanes, 8),
                 scratch=scratch,
-                secret_names=self.secret_names,
+                secret_names=(*self.secret_names, *store_secrets(self.home)),
             )
             self._client = self._resources.enter_context(cluster)
             warm(self._client, ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"))

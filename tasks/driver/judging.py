@@ -64,7 +64,8 @@ def judge_context(
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,
         )
-    return JudgeContext(str(plan.home.path), plan.run_id, plan.spec.benchmark, seats, plan.request.fsync, purse)
+    home, spec = plan.home, plan.spec
+    return JudgeContext(str(home.path), plan.run_id, spec.benchmark, seats, plan.request.fsync, purse, home.lake_at)
 
 
 class Judgements:

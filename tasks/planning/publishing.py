@@ -25,7 +25,7 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
     marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
-        return publish(home.path, run_ids=run_ids, marts=marts, directions=metric_directions(), rebuild=rebuild)
+        return publish(home.path, lake=home.lake, run_ids=run_ids, marts=marts, directions=metric_directions(), rebuild=rebuild)
 
 
 def metric_directions() -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""The home: one folder for all data of an installation, `$PARLEY_HOME` or `./.parley`."""
+"""The home: one folder for all data of an installation, `$PARLEY_HOME` or `./.parley`.
+
+The lake may lie elsewhere: `$PARLEY_LAKE` is a folder, or the URL of an object store. In a store the journal, the judgements and
+the marks of shards lie beside the tables, so that workers need no folder that all of them see.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,6 +13,7 @@ from pathlib import Path
 from schemas.errors import ConfigError, UsageError
 
 HOME_VARIABLE = "PARLEY_HOME"
+LAKE_VARIABLE = "PARLEY_LAKE"
 
 
 @dataclass(frozen=True)
@@ -16,11 +21,34 @@ class Home:
     """The folders of one home. Nothing is created before something is written."""
 
     path: Path
+    lake_at: str | None = None
+    """Folder or URL of the lake, where it is not in the home."""
 
     @property
     def lake(self) -> Path:
-        """Folder of the Parquet tables."""
-        return self.path / "lake"
+        """Folder of the Parquet tables, or their place in a store.
+
+        Raises:
+            ConfigError: a URL that cannot hold a lake, or whose package is missing.
+            ServerUnavailable: the store does not answer.
+        """
+        if self.lake_at is None:
+            return self.path / "lake"
+        if not self.is_store:
+            return Path(self.lake_at).expanduser().absolute()
+        from warehouse.object_path import object_store
+
+        return object_store(self.lake_at)
+
+    @property
+    def is_store(self) -> bool:
+        """Whether the lake lies in an object store."""
+        return self.lake_at is not None and "://" in self.lake_at
+
+    @property
+    def _met_by_all(self) -> Path:
+        """Where driver and workers meet."""
+        return self.lake if self.is_store else self.path
 
     @property
     def docs(self) -> Path:
@@ -48,21 +76,25 @@ class Home:
         return self.path / "trees"
 
     @classmethod
-    def at(cls, path: str | Path) -> "Home":
-        """The home in this folder."""
-        return cls(Path(path))
+    def at(cls, path: str | Path, lake_at: str | None = None) -> "Home":
+        """The home in this folder.
+
+        Args:
+            lake_at: folder or URL of its lake; None takes `$PARLEY_LAKE`, else the folder `lake` in it.
+        """
+        return cls(Path(path), lake_at or os.environ.get(LAKE_VARIABLE) or None)
 
     def journal(self, run_id: str) -> Path:
         """Folder of one run's journal segments."""
-        return self.path / "journal" / run_id
+        return self._met_by_all / "journal" / run_id
 
     def judgements(self, run_id: str) -> Path:
         """Folder of one run's judgements that are in no table yet."""
-        return self.path / "judgements" / run_id
+        return self._met_by_all / "judgements" / run_id
 
     def tries(self, run_id: str) -> Path:
         """Where the shards under way are marked."""
-        return self.path / "tries" / run_id
+        return self._met_by_all / "tries" / run_id
 
     @property
     def builds(self) -> Path:
@@ -139,4 +171,4 @@ def find_home(stated: str | Path | None = None, environ: Mapping[str, str] = os.
         raise ConfigError(
             f"home {path} is a file, not a folder. Set {HOME_VARIABLE} to a folder or to a path that does not exist yet"
         )
-    return Home(path)
+    return Home(path, environ.get(LAKE_VARIABLE) or None)

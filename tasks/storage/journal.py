@@ -20,29 +20,35 @@ from pydantic import BaseModel
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
 from tasks.language.chat_model import Completion
-from tasks.storage.segments import SegmentWriter, read_segments
+from tasks.storage.segments import read_segments
+from tasks.storage.shipping import open_segment
+from tasks.storage.tries import HeldShard
 
 
 class JournalWriter:
-    """One append-only segment. Safe to use from several threads; opened at the first write."""
+    """Append-only segments. Safe to use from several threads; opened at the first write."""
 
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
-        self._segment = SegmentWriter(folder, "a turn", fsync=fsync, plain=dump_row)
+        self._segment = open_segment(folder, "a turn", fsync=fsync, plain=dump_row)
 
-    def append(self, episode_id: str, attempt: int, at: int, steps: Sequence[Step]) -> None:
+    def append(self, episode_id: str, attempt: int, at: int, steps: Sequence[Step], hold: HeldShard | None = None) -> None:
         """Keep steps of an episode, in one write.
 
         Args:
             at: place of the first of them in the episode, from 0.
+            hold: the shard that they are kept for.
 
         Raises:
             DiskFull: no room. What was written before stays readable.
             OSError: no right to write.
+            ServerUnavailable: the store takes no segments.
         """
         row = {"episode_id": episode_id, "attempt": attempt, "at": at, "steps": [dump_row(step) for step in steps]}
-        self._segment.write(row)
+        self._segment.write(row, hold)
 
-    def append_answers(self, episode_id: str, attempt: int, answers: Mapping[str, Completion]) -> None:
+    def append_answers(
+        self, episode_id: str, attempt: int, answers: Mapping[str, Completion], hold: HeldShard | None = None
+    ) -> None:
         """Keep answers that are in no step yet, by the key of their request.
 
         Raises:
@@ -50,7 +56,11 @@ class JournalWriter:
             OSError: as `append`.
         """
         said = {key: {f.name: getattr(answer, f.name) for f in fields(answer)} for key, answer in answers.items()}
-        self._segment.write({"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": said})
+        self._segment.write({"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": said}, hold)
+
+    def flush(self) -> None:
+        """Have what was written so far where the driver sees it."""
+        self._segment.flush()
 
     def close(self) -> None:
         """Close the segment; a later write opens another one."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from schemas.errors import CorruptRows
 from schemas.rows import from_arrow, to_arrow
@@ -18,7 +17,7 @@ from schemas.run import RunRecord
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from warehouse.lake import Partition, list_lake
+from warehouse.lake import Partition, list_lake, open_parquet, read_schema
 from warehouse.seal import PREFIX, SEALED, broken_seal, run_seal
 
 SET_ASIDE = "set-aside"
@@ -63,7 +62,7 @@ def _parts(root: Path) -> Iterable[tuple[Partition, Path]]:
 
 def _is_older(table: str, path: Path) -> bool:
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = read_schema(path).metadata or {}
     except (pa.ArrowException, ValueError, OSError):
         return False
     version = metadata.get(VERSION_KEY, b"?")
@@ -77,7 +76,7 @@ def _migrate_run(home: Home, lake: Lake, parts: list[tuple[Partition, Path]], do
     resealed = sealed is not None and _unseal(lake, sealed)
     for partition, path in parts:
         try:
-            with pq.ParquetFile(path) as file:
+            with open_parquet(path) as file:
                 rows = to_arrow(partition.table, from_arrow(file.read(), TABLES[partition.table].model))
         except (CorruptRows, OSError, ValueError, KeyError) as error:
             _keep_out(home, path, f"{path}: {error}", done, set_aside=set_aside)
@@ -120,7 +119,7 @@ def _rewrite(lake: Lake, record: Partition, seal: dict[str, str]) -> bool:
     """Give a run's record another seal; whether it had one."""
     had = False
     for part in record.parts:
-        with pq.ParquetFile(lake.root / record.folder / part.name) as file:
+        with open_parquet(lake.root / record.folder / part.name) as file:
             rows = from_arrow(file.read(), RunRecord)
         had = had or any(key.startswith(PREFIX) for row in rows for key, _ in row.state)
         kept = [{key: value for key, value in row.state if not key.startswith(PREFIX)} | seal for row in rows]

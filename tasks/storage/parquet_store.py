@@ -1,7 +1,7 @@
 """The lake: Parquet parts, written whole or not at all.
 
-A part is written beside its place and renamed into it. Its name is derived from its content's identity, so that writing it twice
-changes nothing. Layout: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
+A part is written beside its place and renamed into it; an object store takes it whole. Its name is derived from its content's
+identity, so that writing it twice changes nothing. Layout: `lake/<table>/<key>=<quoted value>/.../part-<name>.parquet`.
 """
 
 import os
@@ -20,6 +20,8 @@ from schemas.errors import SchemaMismatch
 from schemas.rows import check_version, from_arrow, to_arrow
 from schemas.tables import TABLES
 from tasks.storage.disk import naming_full_disk
+from warehouse.lake import open_parquet
+from warehouse.object_path import ObjectPath
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R")
@@ -42,10 +44,10 @@ def listing_again(read: Callable[[], R]) -> R:
 
 
 class Lake:
-    """Parquet tables under one folder.
+    """Parquet tables under one folder, or in one place of an object store.
 
     Args:
-        root: the lake's folder; made when first written to.
+        root: the lake's folder or place; made when first written to.
         fsync: flush each part to the disk before the rename, for safety against loss of power (SIGKILL needs none).
     """
 
@@ -87,8 +89,13 @@ class Lake:
             return self._write_part(rows, name, folder)
 
     def _write_part(self, rows: pa.Table, name: str, folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"part-{name}.parquet"
+        if isinstance(target, ObjectPath):
+            buffer = pa.BufferOutputStream()
+            pq.write_table(rows, buffer, compression="zstd", write_page_checksum=True)
+            target.write_bytes(memoryview(buffer.getvalue()))
+            return target
+        folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
         try:
             pq.write_table(rows, temporary, compression="zstd", write_page_checksum=True)
@@ -114,7 +121,7 @@ class Lake:
         pieces = []
         for part in parts:
             try:
-                with pq.ParquetFile(part, page_checksum_verification=True) as file:
+                with open_parquet(part, page_checksum_verification=True) as file:
                     check_version(table, file.schema_arrow, str(part))
                     rows = file.read(columns=None if columns is None else list(columns))
                     pieces.append(rows if rows.schema.equals(schema) else rows.cast(schema))
@@ -137,7 +144,7 @@ class Lake:
     def is_whole(self, table: str, part: Path) -> bool:
         """Whether a part has its footer, of this schema version. Its rows are not read."""
         try:
-            with pq.ParquetFile(part) as file:
+            with open_parquet(part) as file:
                 check_version(table, file.schema_arrow, str(part))
         except (pa.ArrowException, ValueError, OSError, SchemaMismatch):
             return False
@@ -154,7 +161,9 @@ class Lake:
                 path.unlink(missing_ok=True)
 
     def remove_leftovers(self, table: str, **keys: str) -> None:
-        """Remove unfinished files of killed writers from a partition. Callers hold the run's lock."""
+        """Remove unfinished files of killed writers from a partition. Callers hold the run's lock. A store has none."""
+        if isinstance(self.root, ObjectPath):
+            return
         for path in self.folder(table, **keys).rglob(f"{_TEMPORARY}*"):
             path.unlink(missing_ok=True)
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from tasks.storage.disk import naming_full_disk
+from warehouse.object_path import ObjectPath
 
 
 class SegmentWriter:
@@ -26,14 +27,17 @@ class SegmentWriter:
         self._descriptor: int | None = None
         self._lock = threading.Lock()
 
-    def write(self, row: Mapping[str, object]) -> None:
+    def write(self, row: Mapping[str, object], hold: object = None) -> None:
         """Keep one row, in one write.
+
+        Args:
+            hold: for `ShippedSegments`, which write later than they are told.
 
         Raises:
             DiskFull: no room. What was written before stays readable.
             OSError: no right to write.
         """
-        line = self._line(row)
+        line = line_of(row, self._plain)
         with self._lock, naming_full_disk(self._what, self._folder, len(line)):
             if self._descriptor is None:
                 self._descriptor = self._open()
@@ -45,12 +49,6 @@ class SegmentWriter:
             if self._fsync:
                 os.fsync(self._descriptor)
 
-    def _line(self, row: Mapping[str, object]) -> bytes:
-        try:
-            return orjson.dumps(row, default=self._plain) + b"\n"
-        except TypeError:  # a lone surrogate, which UTF-8 cannot hold
-            return json.dumps(row, default=self._plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
     def _open(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
         number = 0
@@ -61,6 +59,9 @@ class SegmentWriter:
             except FileExistsError:
                 number += 1
 
+    def flush(self) -> None:
+        """Nothing to do: each row is kept as it is written."""
+
     def close(self) -> None:
         """Close the segment; a later write opens another one."""
         with self._lock:
@@ -69,22 +70,40 @@ class SegmentWriter:
                 self._descriptor = None
 
 
+def line_of(row: Mapping[str, object], plain: Callable[[Any], Any] | None) -> bytes:
+    """A row as a segment holds it."""
+    try:
+        return orjson.dumps(row, default=plain) + b"\n"
+    except TypeError:  # a lone surrogate, which UTF-8 cannot hold
+        return json.dumps(row, default=plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
 def read_segments(folder: Path) -> Iterator[dict[str, Any]]:
     """Every whole row of a folder's segments, one at a time. Rows torn by a kill or a full disk are left out."""
+    for line in _lines(folder):
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _lines(folder: Path) -> Iterator[bytes]:
+    if isinstance(folder, ObjectPath):
+        for content in folder.read_each("*.jsonl"):
+            yield from content.splitlines()
+        return
     for segment in sorted(folder.glob("*.jsonl")):
         with segment.open("rb") as lines:
-            for line in lines:
-                try:
-                    row = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                if isinstance(row, dict):
-                    yield row
+            yield from lines
 
 
 def remove_segments(folder: Path) -> None:
     """Remove a folder's segments, once Parquet holds their content."""
-    if folder.is_dir():
+    if isinstance(folder, ObjectPath):
+        folder.remove_below()
+    elif folder.is_dir():
         for path in folder.glob("*.jsonl"):
             path.unlink(missing_ok=True)
         folder.rmdir()

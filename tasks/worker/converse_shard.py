@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
-from schemas.errors import BudgetSpent, DiskFull, InfraError
+from schemas.errors import BudgetSpent, DiskFull, InfraError, ServerUnavailable
 from schemas.run import RunSpec
 from tasks.benchmarks import registry
 from tasks.benchmarks.play import CastRequest
@@ -21,9 +21,8 @@ from tasks.dialogue.transcript import Transcript, seen_by
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
-from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-from tasks.storage.tries import ShardHold, take_shard
+from tasks.storage.tries import HeldShard, take_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
 from tasks.worker.process import RunState, this_worker
@@ -43,7 +42,7 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     """
     worker = this_worker()
     worker.start_reporting()
-    folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
+    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
     played = worker.do(_play_all(worker.run(shard.context), shard, hold))
     hold.check()
@@ -54,7 +53,7 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     return replace(result, n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played))
 
 
-async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "list[_Ended | BaseException]":
+async def _play_all(run: RunState, shard: ConverseShard, hold: HeldShard) -> "list[_Ended | BaseException]":
     async def when_there_is_room(job: EpisodeJob) -> _Ended:
         async with run.gate:
             return await _play(run, shard.context, job, hold)
@@ -62,29 +61,29 @@ async def _play_all(run: RunState, shard: ConverseShard, hold: ShardHold) -> "li
     return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: ShardHold) -> "_Ended":
+async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: HeldShard) -> "_Ended":
     run.learn(job.problem)
     journal = run.journal
-    hold.check()
+    hold.glance()
     run.check_not_stopped()
     if context.purse:
         context.purse.check()
     if job.steps:
-        journal.append(job.episode_id, job.attempt, 0, job.steps)
+        journal.append(job.episode_id, job.attempt, 0, job.steps, hold)
 
     def journaled(write: Callable[[], None]) -> None:
-        hold.check()
+        hold.glance()
         run.check_not_stopped()
         try:
             write()
-        except (DiskFull, OSError) as fault:
+        except (DiskFull, OSError, ServerUnavailable) as fault:
             run.stop(fault)
             raise
 
     free: list[Step] = []
     n_kept = len(job.steps)
     paid = PaidAnswers(
-        job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers))
+        job.answers, lambda answers: journaled(lambda: journal.append_answers(job.episode_id, job.attempt, answers, hold))
     )
 
     def keep(step: Step) -> None:
@@ -94,14 +93,14 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: Shard
         is_answer = is_message and step.role is Role.ASSISTANT and not step.is_scripted
         if is_message and step.n_calls == 0 and not is_answer:
             return  # no request was paid for it: it is written with what answers it
-        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free))
+        journaled(lambda: journal.append(job.episode_id, job.attempt, n_kept, free, hold))
         n_kept += len(free)
         free.clear()
         paid.forget()
         run.count(STAGE, turns=int(is_answer), output_tokens=step.output_tokens or 0)
 
     started = utc_now()
-    before = context_of(Lake(Home.at(context.home).lake), job.dialog)
+    before = context_of(Lake(context.place.lake), job.dialog)
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before)
     programs = EpisodePrograms(lambda: run.programs, paid.keep)
     ending = await _converse(run, context, opening, programs, paid, keep)
@@ -217,7 +216,7 @@ def _write(shard: ConverseShard, played: list[_Ended]) -> ConverseResult:
     spec = shard.context.spec
     name = _name(shard, ((p.job.episode_id, p.job.attempt) for p in played))
     if played:
-        lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
+        lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
         keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": shard.context.run_id}
         lake.write_part("episodes", [p.episode for p in played], name, **keys)
     faults = [p.ending for p in played if p.ending.stop_reason is StopReason.INFRA]

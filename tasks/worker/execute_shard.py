@@ -9,7 +9,6 @@ from sandbox.interface import Sandbox
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
-from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.tries import take_shard
 from tasks.worker.deciding import DECIDED, Answer, Decided, answers_of, decide, id_of
@@ -36,7 +35,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     worker = this_worker()
     worker.start_reporting()
     run = worker.run(shard.context)
-    folder = Home.at(shard.context.home).tries(shard.context.run_id) / shard.context.invocation
+    folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
     known: dict[str, Decided] = dict(shard.known)
@@ -83,7 +82,7 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
     spec = shard.context.spec
     faults = [v for v in verdicts if is_infra(v) and v.verdict_id is not None]
     name = shard.name + (INFRA_SUFFIX if faults else "")
-    lake = Lake(Home.at(shard.context.home).lake, fsync=shard.context.fsync)
+    lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
     lake.write_part("test_verdicts", verdicts, name, benchmark=spec.benchmark, model=spec.label, run_id=shard.context.run_id)
     return ExecuteResult(name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None)
 

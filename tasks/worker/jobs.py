@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from schemas.dialog import Dialog
@@ -12,7 +13,14 @@ from schemas.run import ModelEndpoint, RubricJudge, RunSpec
 from schemas.verdict import TestVerdict
 from tasks.language.chat_model import Completion, Message
 from tasks.language.embedding import EmbedderAccess
+from tasks.storage.home import Home, find_home
 from tasks.worker.purse import Purse
+
+
+def home_seen_by_worker(home: str, lake: str | None) -> Home:
+    """The driver's home, on a file system that all share. With a lake in a store it is a home of this machine's own."""
+    seen = Home(Path(home), lake)
+    return Home(find_home().path, lake) if seen.is_store else seen
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,8 @@ class RunContext:
     """Facts that all shards of a run share.
 
     Attributes:
-        home: path of the Parley home, the same for driver and workers.
+        home: path of the driver's home.
+        lake: folder or URL of the lake, where it is not in the home.
         invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
         concurrency: episodes that one worker process may have under way for this run; each has at most one request in flight.
         subject_budget: requests to the subject's endpoint that one worker process may have in flight.
@@ -49,6 +58,12 @@ class RunContext:
     patience_s: float = 300.0
     embedder: EmbedderAccess | None = None
     purse: Purse | None = None
+    lake: str | None = None
+
+    @property
+    def place(self) -> Home:
+        """The home as this process sees it."""
+        return home_seen_by_worker(self.home, self.lake)
 
     @cached_property
     def run_id(self) -> str:
@@ -149,6 +164,12 @@ class JudgeContext:
     fsync: bool = False
     purse: Purse | None = None
     """The caps of the invocation; None where it has none."""
+    lake: str | None = None
+
+    @property
+    def place(self) -> Home:
+        """As `RunContext.place`."""
+        return home_seen_by_worker(self.home, self.lake)
 
 
 @dataclass(frozen=True)

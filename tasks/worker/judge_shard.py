@@ -12,11 +12,12 @@ from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model
-from tasks.storage.home import Home
-from tasks.storage.segments import SegmentWriter, read_segments
+from tasks.storage.segments import read_segments
+from tasks.storage.shipping import open_segment
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeResult, JudgeShard
 from tasks.worker.process import this_worker
 from tasks.worker.purse import metered
+from warehouse.object_path import ObjectPath
 
 STAGE = "judge"
 
@@ -26,7 +27,7 @@ class JudgeState:
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
-        self.log = SegmentWriter(judgement_folder(context), "a judgement", fsync=context.fsync)
+        self.log = open_segment(judgement_folder(context), "a judgement", fsync=context.fsync)
         self._models: dict[str, ChatModel] = {}
 
     def rubric(self, name: str) -> Rubric:
@@ -63,7 +64,7 @@ class JudgeState:
 
 def judgement_folder(context: JudgeContext) -> Path:
     """Where a run's judgements are kept until Parquet holds them."""
-    return Home.at(context.home).judgements(context.run_id)
+    return context.place.judgements(context.run_id)
 
 
 def state_key(run_id: str) -> str:
@@ -83,15 +84,22 @@ def judge_shard(shard: JudgeShard) -> JudgeResult:
     key = state_key(shard.context.run_id)
     state = worker.held(key, lambda count: JudgeState(shard.context, count))
     known = set() if _is_first(shard) else read_judgements(judgement_folder(shard.context)).keys()
-    return worker.do(_judge_all(state, [job for job in shard.jobs if job.judgement_id not in known]))
+    result = worker.do(_judge_all(state, [job for job in shard.jobs if job.judgement_id not in known]))
+    state.log.flush()
+    return result
 
 
 def _is_first(shard: JudgeShard) -> bool:
     """Whether no worker began it before. Dask gives a dead worker's shard to another one, which knows nothing of its answers."""
     folder = judgement_folder(shard.context)
+    mark = folder / f"{shard.name}.begun"
+    if isinstance(mark, ObjectPath):  # Dask gives a shard to a second worker once the first has died, not beside it
+        is_first = not mark.exists()
+        mark.write_bytes(b"")
+        return is_first
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        os.close(os.open(folder / f"{shard.name}.begun", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
         return True
     return False
 

@@ -17,7 +17,6 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
-from tasks.storage.home import Home
 from tasks.storage.journal import JournalWriter
 from tasks.storage.parquet_store import Lake
 from tasks.storage.trees import TreeStore
@@ -59,7 +58,7 @@ class RunState:
     @cached_property
     def journal(self) -> JournalWriter:
         """Where this process writes what the run's models say."""
-        return JournalWriter(Home.at(self.context.home).journal(self.context.run_id), fsync=self.context.fsync)
+        return JournalWriter(self.context.place.journal(self.context.run_id), fsync=self.context.fsync)
 
     @cached_property
     def programs(self) -> RunPrograms:
@@ -72,14 +71,14 @@ class RunState:
         access = self.context.embedder
         if access is None:
             return None
-        lake = Lake(Home.at(self.context.home).lake, fsync=self.context.fsync)
+        lake = Lake(self.context.place.lake, fsync=self.context.fsync)
         embedder, purse = open_embedder(access.identity, lambda: access), self.context.purse
         return Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
 
     @cached_property
     def workspaces(self) -> RunWorkspaces:
         """Opens workspaces for the run's dialogues, for all of its shards in this process."""
-        return RunWorkspaces(self.context.spec.sandbox, TreeStore(Home.at(self.context.home).trees), self.context.programs)
+        return RunWorkspaces(self.context.spec.sandbox, TreeStore(self.context.place.trees), self.context.programs)
 
     def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, budget: int) -> ChatModel:
         """The open model, made at first use. `budget` bounds the requests to its endpoint in this process."""

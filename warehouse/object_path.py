@@ -1,0 +1,287 @@
+"""Places in an object store (S3, Google Cloud Storage, Azure), reached through fsspec.
+
+They stand where a `Path` of the lake does, and offer what the lake asks of one. An object is written whole or not at all, and all
+listings show it from then on: these stores promise both. There are no folders; a folder is what some object's name begins with.
+"""
+
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import cache
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from schemas.errors import ConfigError, ServerUnavailable
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+    _PathLike = Path
+else:
+    _PathLike = object
+
+PACKAGE_OF = {
+    **dict.fromkeys(("s3", "s3a"), "s3fs"),
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "adlfs"),
+    "memory": "fsspec",
+}
+"""URL scheme of each kind of store -> the package that reaches it. `memory` lies in one process: it is for tests."""
+
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class ObjectStat:
+    """What is known of an object. `st_ino` is another number whenever the content is another one."""
+
+    st_size: int
+    st_mtime_ns: int
+    st_ino: int
+
+    @property
+    def st_mtime(self) -> float:
+        """Seconds since the epoch."""
+        return self.st_mtime_ns / 1e9
+
+
+class ObjectPath(_PathLike):
+    """One place in a store. Equal by its URL; immutable.
+
+    Args:
+        found: what a listing told of it, so that it need not be asked for again.
+    """
+
+    __slots__ = ("_found", "_fs", "_key")
+
+    def __init__(self, fs: "AbstractFileSystem", key: str, found: Mapping[str, Any] | None = None) -> None:
+        self._fs, self._key, self._found = fs, key.rstrip("/"), found
+
+    def __str__(self) -> str:
+        return str(self._fs.unstrip_protocol(self._key))
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectPath) and str(self) == str(other)
+
+    def __lt__(self, other: "ObjectPath") -> bool:  # type: ignore[override]
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __truediv__(self, below: "str | os.PathLike[str]") -> "ObjectPath":  # type: ignore[override]
+        return ObjectPath(self._fs, f"{self._key}/{below}")
+
+    @property
+    def name(self) -> str:
+        """The last part of its name."""
+        return self._pure.name
+
+    @property
+    def stem(self) -> str:
+        """The same without its suffix."""
+        return self._pure.stem
+
+    @property
+    def suffix(self) -> str:
+        """What the last part ends with, with the dot."""
+        return self._pure.suffix
+
+    @property
+    def parent(self) -> "ObjectPath":  # type: ignore[override]
+        """The folder that it would lie in."""
+        return ObjectPath(self._fs, str(self._pure.parent))
+
+    @property
+    def _pure(self) -> PurePosixPath:
+        return PurePosixPath(self._key)
+
+    def relative_to(self, above: "ObjectPath") -> PurePosixPath:  # type: ignore[override]
+        """Its name below another place."""
+        return self._pure.relative_to(above._pure)
+
+    def exists(self) -> bool:  # type: ignore[override]
+        """Whether an object has this very name."""
+        with self._asked():
+            return bool(self._fs.isfile(self._key))
+
+    def is_dir(self) -> bool:  # type: ignore[override]
+        """Whether any object's name begins with it."""
+        with self._asked():
+            return bool(self._fs.isdir(self._key))
+
+    def stat(self) -> ObjectStat:  # type: ignore[override]
+        """As a listing told, where one did.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        with self._asked():
+            return _stat(self._found or self._fs.info(self._key))
+
+    def rglob(self, pattern: str) -> "Iterator[ObjectPath]":  # type: ignore[override]
+        """All objects below it whose last name fits, in one listing."""
+        with self._asked():
+            found = self._fs.find(self._key, detail=True)
+        for key, info in found.items():
+            if key != self._key and fnmatchcase(key.rsplit("/", 1)[-1], pattern):
+                yield ObjectPath(self._fs, key, info)
+
+    def glob(self, pattern: str) -> "Iterator[ObjectPath]":  # type: ignore[override]
+        """Objects right below it whose name fits."""
+        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
+
+    def iterdir(self) -> "Iterator[ObjectPath]":  # type: ignore[override]
+        """Objects right below it."""
+        with self._asked():
+            try:
+                found = self._fs.ls(self._key, detail=True)
+            except FileNotFoundError:
+                found = []
+        return (ObjectPath(self._fs, info["name"], info) for info in found if info["type"] == "file")
+
+    def open(self, mode: str = "rb") -> BinaryIO:  # type: ignore[override]
+        """The object's content, fetched whole: parts are read from both ends, and a request takes longer than the bytes."""
+        return io.BytesIO(self.read_bytes())
+
+    def read_bytes(self) -> bytes:
+        """The object's content.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        with self._asked():
+            return bytes(self._fs.cat_file(self._key))
+
+    def read_each(self, pattern: str) -> Iterator[bytes]:
+        """Contents of the objects right below it whose name fits, in the order of their names. Many are fetched at once."""
+        keys = sorted(path._key for path in self.glob(pattern))
+        for start in range(0, len(keys), _AT_ONCE):
+            batch = keys[start : start + _AT_ONCE]
+            with self._asked():
+                found = self._fs.cat(batch, on_error="return")
+                for content in (found[key] for key in batch):
+                    if isinstance(content, FileNotFoundError):
+                        continue  # removed since it was listed
+                    if isinstance(content, Exception):
+                        raise content
+                    yield content
+
+    def remove_below(self) -> None:
+        """Remove all objects below it."""
+        with self._asked(), suppress(FileNotFoundError):
+            self._fs.rm(self._key, recursive=True)
+
+    def write_bytes(self, data: "bytes | memoryview") -> int:  # type: ignore[override]
+        """Make the object, or replace it whole."""
+        with self._asked():
+            try:
+                self._fs.pipe_file(self._key, bytes(data))
+            except FileNotFoundError as error:
+                raise ServerUnavailable(f"{self} cannot be written: {error}. Make the bucket first") from error
+        return len(data)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the object.
+
+        Raises:
+            FileNotFoundError: there is none, in a store that says so.
+        """
+        with self._asked():
+            try:
+                self._fs.rm_file(self._key)
+            except (FileNotFoundError, KeyError):
+                if not missing_ok:
+                    raise FileNotFoundError(str(self)) from None
+
+    def replace(self, target: Path) -> Path:  # type: ignore[override]
+        """Move the object to a file of this machine."""
+        target.write_bytes(self.read_bytes())
+        self.unlink(missing_ok=True)
+        return target
+
+    def mkdir(self, *_: object, **__: object) -> None:
+        """There are no folders."""
+
+    def rmdir(self) -> None:
+        """There are no folders."""
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Raise ServerUnavailable where the store does not answer, or refuses. That something is not there is no fault."""
+        try:
+            yield
+        except (FileNotFoundError, ServerUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - each store's package has errors of its own
+            raise ServerUnavailable(_no_answer(str(self), error)) from None
+
+
+def _no_answer(url: str, error: Exception) -> str:
+    said = " ".join(str(error).split())[:300]
+    return (
+        f"the store of {url} does not answer as it should ({type(error).__name__}: {said}). Look at the bucket's name, the keys"
+        " and the endpoint. They stand where fsspec's users have them: FSSPEC_S3_…, ~/.config/fsspec, or AWS_ACCESS_KEY_ID,"
+        " AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL for s3. The same command goes on then"
+    )
+
+
+@cache
+def object_store(url: str) -> ObjectPath:
+    """A place in a store, once it answered.
+
+    Raises:
+        ConfigError: no kind of store that Parley can keep a lake in, its package is missing, or there is no such bucket.
+        ServerUnavailable: it does not answer.
+    """
+    scheme = url.split("://", 1)[0]
+    if scheme not in PACKAGE_OF:
+        raise ConfigError(
+            f"PARLEY_LAKE={url!r}: a lake lies in a folder, or in an object store ({', '.join(PACKAGE_OF)}), which shows a file"
+            " whole or not at all. Mount other places, and give the folder"
+        )
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, key = url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        raise ConfigError(
+            f"PARLEY_LAKE={url!r} needs the package {PACKAGE_OF[scheme]} ({error}): pip install {PACKAGE_OF[scheme]}, or"
+            " 'parley-eval[cluster]' for s3"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"PARLEY_LAKE={url!r} is no URL of a store: {error}") from None
+    place = ObjectPath(fs, key)
+    if not key.strip("/"):
+        raise ConfigError(f"PARLEY_LAKE={url!r} names no bucket: write {scheme}://BUCKET/PREFIX")
+    with place._asked(), suppress(FileNotFoundError, PermissionError):
+        fs.ls(key)
+        return place
+    bucket = place._pure.parts[0]
+    try:
+        with ObjectPath(fs, bucket)._asked(), suppress(PermissionError):  # who may see the prefix alone cannot be asked this
+            fs.ls(bucket)
+    except FileNotFoundError:
+        if scheme != "memory":
+            raise ConfigError(f"PARLEY_LAKE={url!r}: there is no bucket {bucket!r}. Make it, or name another one") from None
+    return place
+
+
+def _stat(info: Mapping[str, Any]) -> ObjectStat:
+    """Of fsspec's `info`, whose fields have other names in each kind of store."""
+    times = (info.get(name) for name in ("LastModified", "last_modified", "mtime", "updated", "created"))
+    changed = next((time for time in times if time is not None), 0.0)
+    if isinstance(changed, str):
+        changed = datetime.fromisoformat(changed)
+    seconds = changed.timestamp() if isinstance(changed, datetime) else float(changed)
+    size = int(info.get("size") or 0)
+    version = next((str(info[name]) for name in ("ETag", "etag", "md5Hash", "generation") if info.get(name)), "")
+    number = int.from_bytes(sha256(f"{version} {size} {seconds}".encode()).digest()[:7])
+    return ObjectStat(size, int(seconds * 1e9), number)
