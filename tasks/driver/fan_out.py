@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from schemas.errors import ServerUnavailable
+from tasks.driver.resources import ClusterResources
 from tasks.driver.signals import heed_signals
 from tasks.storage.tries import ShardTaken
 from tasks.worker.process import close_run
@@ -77,13 +78,14 @@ def fan_out(
     """
     from distributed.scheduler import KilledWorker
 
-    hands = _Hands(shards, living_workers(client) if in_turn else (), at_once)
+    resources = ClusterResources(client)
+    hands = _Hands(shards, resources.able(living_workers(client), shards[0]) if in_turn and shards else (), at_once)
     futures: dict[Any, tuple[int, S]] = {}
     arrived: SimpleQueue[Any] = SimpleQueue()
 
     def submit() -> None:
         for number, shard, place in hands.next():
-            future = client.submit(function, shard, pure=False, retries=0, priority=-number, **place)
+            future = client.submit(function, shard, pure=False, retries=0, priority=-number, **place, **resources.place(shard))
             futures[future] = number, shard
             future.add_done_callback(arrived.put)
 

@@ -16,6 +16,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.driver.fan_out import closing_run, dealt_shards
+from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.budgets import budgets, endpoint_of
@@ -230,7 +231,11 @@ class JudgeAhead:
         if jobs:
             self._asked.update(job.judgement_id for job in jobs)
             shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
-            self._under_way.append(self._client.submit(judge_shard, shard, pure=False, retries=0))
+            self._under_way.append(self._client.submit(judge_shard, shard, pure=False, retries=0, **self._resources.place(shard)))
+
+    @cached_property
+    def _resources(self) -> ClusterResources:
+        return ClusterResources(self._client)
 
     def _finish(self) -> None:
         for future in self._under_way:

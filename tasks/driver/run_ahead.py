@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Any
 
 from schemas.episode import Episode
-from schemas.errors import SchemaMismatch
+from schemas.errors import SchemaMismatch, ServerUnavailable
 from tasks.driver.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
 from tasks.driver.fan_out import living_workers
 from tasks.driver.idle_cores import IdleCores
+from tasks.driver.resources import ClusterResources
 from tasks.planning.plan import RunPlan
 from tasks.worker.deciding import Decided
 from tasks.worker.execute_shard import execute_shard
@@ -95,7 +96,7 @@ class RunAhead:
                 self._allowed, looked_at = self._adjusted(idle.since_last()), time.monotonic()
             try:
                 self._begin_what_may_be()
-            except (OSError, SchemaMismatch):
+            except (OSError, SchemaMismatch, ServerUnavailable):
                 return  # the stage `execute` meets it again, and says so
 
     def _adjusted(self, idle: float) -> int:
@@ -112,7 +113,7 @@ class RunAhead:
                 group = self._ready.pop(0)
             shard = shard_of(self._plan, self._context, map(self._episode, group))
             (shard,) = with_known_verdicts(self._context, self._known, [shard])
-            future = self._client.submit(execute_shard, shard, pure=False, retries=0, priority=1)
+            future = self._client.submit(execute_shard, shard, pure=False, retries=0, priority=1, **self._resources.place(shard))
             future.add_done_callback(lambda _: self._wake.set())
             self._under_way.append(future)
 
@@ -135,6 +136,10 @@ class RunAhead:
             for episode in self._plan.lake.read_part("episodes", Episode, part):
                 self._read[episode.episode_id] = episode
         return self._read.pop(episode_id)
+
+    @cached_property
+    def _resources(self) -> ClusterResources:
+        return ClusterResources(self._client)
 
     @cached_property
     def _known(self) -> Mapping[str, Decided]:

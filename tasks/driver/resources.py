@@ -1,0 +1,52 @@
+"""What shards ask of workers, where the workers of a named cluster say what they have: `dask worker … --resources "sandbox=4"`.
+
+A resource that no worker declares is asked for by no shard, so that a cluster that declares none works as one without them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.planning.plan import NO_SANDBOX
+from tasks.worker.jobs import ConverseShard, ExecuteShard, JudgeShard
+
+MODEL_CALLS = "model_calls"
+"""Dialogues or judgements under way at once: each has at most one request in flight."""
+SANDBOX = "sandbox"
+"""Shards of programs at once. Dialogues of a run with programs go to workers that have it, and use none of it up."""
+Resources = Mapping[str, float]
+
+
+class ClusterResources:
+    """What the workers of a cluster declare, as its scheduler knows it now."""
+
+    def __init__(self, client: Any) -> None:
+        told = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+        self._of: dict[str, Resources] = {address: dict(worker.get("resources") or {}) for address, worker in told.items()}
+        self._most: dict[str, float] = {}
+        for has in self._of.values():
+            for name, amount in has.items():
+                self._most[name] = max(amount, self._most.get(name, 0.0))
+
+    def place(self, shard: object) -> dict[str, Any]:
+        """How Dask is told what a shard asks for: never more than the largest worker has, since that would wait for ever."""
+        asked = {name: min(amount, self._most[name]) for name, amount in needs(shard).items() if name in self._most}
+        return {"resources": asked} if asked else {}
+
+    def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
+        """Those of the workers that have what a shard asks for."""
+        asked: Resources = self.place(shard).get("resources", {})
+        return tuple(
+            worker for worker in workers if all(self._of.get(worker, {}).get(name, -1.0) >= asked[name] for name in asked)
+        )
+
+
+def needs(shard: object) -> Resources:
+    """What a shard asks for."""
+    if isinstance(shard, ConverseShard):
+        has_programs = shard.context.spec.sandbox != NO_SANDBOX
+        return {MODEL_CALLS: len(shard.episodes), **({SANDBOX: 0} if has_programs else {})}
+    if isinstance(shard, ExecuteShard):
+        return {SANDBOX: 1}
+    if isinstance(shard, JudgeShard):
+        return {MODEL_CALLS: len(shard.jobs)}
+    return {}
