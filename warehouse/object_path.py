@@ -60,7 +60,8 @@ class ObjectPath(_PathLike):
     __slots__ = ("_found", "_fs", "_key")
 
     def __init__(self, fs: "AbstractFileSystem", key: str, found: Mapping[str, Any] | None = None) -> None:
-        self._fs, self._key, self._found = fs, key.rstrip("/"), found
+        self._fs: Any = fs  # fsspec's methods return one thing or another, by the arguments of each call
+        self._key, self._found = key.rstrip("/"), found
 
     def __str__(self) -> str:
         return str(self._fs.unstrip_protocol(self._key))
