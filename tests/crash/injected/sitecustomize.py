@@ -90,8 +90,8 @@ def _server():
 def _wrap_journal(module, kills):
     append = module.JournalWriter.append
 
-    def wrapped(self, episode_id, attempt, at, steps):
-        append(self, episode_id, attempt, at, steps)
+    def wrapped(self, episode_id, attempt, at, steps, *more):
+        append(self, episode_id, attempt, at, steps, *more)
         if len(steps) <= 2 and steps[-1].role == "assistant":
             kills.reach("between turns")
 
