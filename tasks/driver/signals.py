@@ -63,11 +63,14 @@ class _Watch:
     def end(self) -> NoReturn:
         """Say the last words and end at once: all that an interpreter does at its end may take seconds, and nothing needs it."""
         words, self._last_words = self._last_words, lambda: None
-        words()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(self.status() or TERMINATED)
+        try:
+            with suppress(Exception):  # whoever was to read them may have ended, too
+                words()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+        finally:
+            os._exit(self.status() or TERMINATED)
 
     def _bound_the_end(self) -> None:
         while not self._came:

@@ -58,6 +58,17 @@ with getattr(signals, sys.argv[1])():
     print("0", flush=True)
     time.sleep(60)
 """
+UNHEARD = """
+import signal, time
+from tasks.driver import signals
+signals.END_LIMIT_S = 0.2
+def say():
+    raise BrokenPipeError("nobody reads what a killed terminal was to show")
+with signals.signals_end_cleanly(say):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    print("0", flush=True)
+    time.sleep(60)
+"""
 SLOW_TO_EXIT = """
 import atexit, signal, time
 from tasks.driver import signals
@@ -85,6 +96,13 @@ def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: 
 def test_work_that_goes_on_after_a_signal_is_ended(bound: str) -> None:
     """The second is for flows that Prefect's runner starts and cancels, which have no command line around them."""
     with driver(DEAF, bound) as program:
+        assert program.hear() == 0
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait(40) == 143
+
+
+def test_work_is_ended_also_where_nobody_hears_its_last_words() -> None:
+    with driver(UNHEARD) as program:
         assert program.hear() == 0
         program.process.send_signal(signal.SIGTERM)
         assert program.process.wait(40) == 143
