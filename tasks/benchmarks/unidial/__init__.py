@@ -9,6 +9,7 @@ from tasks.benchmarks.setting import Setting
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.datasets import DATASETS
+from tasks.benchmarks.unidial.exports import EXPORTS
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, METRICS, RANGES, due, score
@@ -52,6 +53,6 @@ BENCHMARK = Benchmark(
     play=Play(cast=cast, gold_answer=gold_answer),
     judging=Judging(RUBRICS, judge_runs),
     scores=Scores(metrics=tuple(metric.name for metric in METRICS.values()), score=score, due=due, ranges=RANGES),
-    results=Results(marts=(files(__name__) / "marts" / "unidial_pooled.sql",)),
+    results=Results(marts=(files(__name__) / "marts" / "unidial_pooled.sql",), exports=EXPORTS),
     recordings=Recordings(answers=published_answers, judgements=published_judgements),
 )
