@@ -1,5 +1,8 @@
 """Tables checked by another process: the same checks as in this one, also where that process has died or a suite is unknown."""
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -40,3 +43,16 @@ def test_a_dead_process_costs_no_check(service: CheckService) -> None:
     mortal._process.kill()
     assert mortal.check_table("scores", scores, context) == check_table("scores", scores, context)
     mortal.close()
+
+
+def test_it_ends_without_a_word_where_nobody_reads_its_answer_any_more() -> None:
+    command = (sys.executable, "-P", "-m", "warehouse.checks.service")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        pickle.dump(("no such table", None, None), process.stdin)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -80,7 +80,10 @@ def _main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     warm()
-    serve(sys.stdin.buffer, answers)
+    try:
+        serve(sys.stdin.buffer, answers)
+    except BrokenPipeError:  # whoever asked was ended, and nobody is to be told
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ def test_what_nobody_counts_counts_by_its_length(night_home: Path, server: Model
 
 def test_a_night_publishes_what_is_whole_and_leaves_the_rest_for_the_next(night_home: Path, server: ModelServer) -> None:
     server.models = ("first", "second", "third")
+    server.latency_s = 0.4  # time enough for the gold's lane to begin before the cap is met
     config = night_home.parent / "night.yaml"
     models = [{"spec": f"openai:{name}@{server.base_url}", "revision": "1"} for name in server.models]
     settings = {
