@@ -53,6 +53,9 @@ class ObjectStat:
 class ObjectPath(_PathLike):
     """One place in a store. Equal by its URL; immutable.
 
+    To type checkers it is a `Path`, so that the lake has one type for its places. It offers less than one: the methods take what
+    the lake gives them, and `override` is ignored where that is narrower than `Path`'s own.
+
     Args:
         found: what a listing told of it, so that it need not be asked for again.
     """

@@ -27,6 +27,7 @@ _TEXT = 4000
 """Characters of a message: chat services cut longer ones, or refuse them."""
 _log = logging.getLogger("parley.notify")
 Event = Literal["failure", "withheld", "budget", "regression"]
+_STATUS_OF: Mapping[Event, str] = {"failure": "failed", "withheld": "withheld", "budget": "incomplete"}
 
 
 class Notify(Frozen):
@@ -63,7 +64,7 @@ class Word(Frozen):
 
 def words(reports: Sequence[RunReport], found: Sequence[Regression]) -> Iterator[Word]:
     """What there is to say of a night's runs: at most one message for each event."""
-    for event, status in (("failure", "failed"), ("withheld", "withheld"), ("budget", "incomplete")):
+    for event, status in _STATUS_OF.items():
         lines = [f"{report.title}: {report.reason}" for report in reports if report.status == status]
         if lines:
             yield _word(event, f"{_counted(len(lines), 'run')} {status}", lines)
@@ -141,9 +142,9 @@ def _apprise(urls: Sequence[str], word: Word) -> None:
         raise OSError
 
 
-def _word(event: str, title: str, lines: Sequence[str]) -> Word:
+def _word(event: Event, title: str, lines: Sequence[str]) -> Word:
     text = "\n".join(plain_line(line, 1000) for line in lines)
-    return Word(event=event, title=f"Parley: {plain_line(title, 200)}", text=text[:_TEXT])  # type: ignore[arg-type]
+    return Word(event=event, title=f"Parley: {plain_line(title, 200)}", text=text[:_TEXT])
 
 
 def _counted(n: int, name: str) -> str:

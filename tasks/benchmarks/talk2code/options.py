@@ -24,61 +24,41 @@ PLAYED = (
         help="replies that the model has to deliver its program in",
     ),
 )
+
+
+def _reading(name: str, first: str, other: str, help: str) -> Option:
+    """A choice between two ways to score; the first is the default."""
+    return Option(name=name, values=(first, other), default=first, affects="scoring", help=help)
+
+
 SAMPLED = (
-    Option(
-        name=LEVEL_SAMPLE,
-        values=("fourth", "all"),
-        default="fourth",
-        affects="scoring",
-        help="dialogues whose user's words a judge reads for their level: each fourth, or all",
-    ),
+    _reading(LEVEL_SAMPLE, "fourth", "all", "dialogues whose user's words a judge reads for their level: each fourth, or all"),
 )
 ENTITY_READINGS = (
-    Option(
-        name=REFERENCE_TEXT,
-        values=("answer", "statement_and_answer"),
-        default="answer",
-        affects="scoring",
-        help="what replies are compared with: the reference program, or the statement with it",
+    _reading(
+        REFERENCE_TEXT,
+        "answer",
+        "statement_and_answer",
+        "what replies are compared with: the reference program, or the statement with it",
     ),
-    Option(
-        name=REPLIES,
-        values=("before_last", "all"),
-        default="before_last",
-        affects="scoring",
-        help="replies that the formulas' n - 1 means: all but the one that delivers, or all",
-    ),
-    Option(
-        name=CHANGES,
-        values=("as_printed", "consistent"),
-        default="as_printed",
-        affects="scoring",
-        help="equation 6 as printed, or mean and share of rises over the same changes",
-    ),
+    _reading(REPLIES, "before_last", "all", "replies that the formulas' n - 1 means: all but the one that delivers, or all"),
+    _reading(CHANGES, "as_printed", "consistent", "equation 6 as printed, or mean and share of rises over the same changes"),
 )
 SEMANTIC_READINGS = (
-    Option(
-        name=PROBABILITY,
-        values=("half_cosine", "clipped_cosine"),
-        default="half_cosine",
-        affects="scoring",
-        help="P_k from a cosine: (1 + cosine) / 2, or the cosine, both from 0.001 on",
+    _reading(
+        PROBABILITY,
+        "half_cosine",
+        "clipped_cosine",
+        "P_k from a cosine: (1 + cosine) / 2, or the cosine, both from 0.001 on",
     ),
-    Option(
-        name=SATISFACTION,
-        values=("log", "probability"),
-        default="log",
-        affects="scoring",
-        help="series of SS: the logarithm of P_k, or P_k",
-    ),
+    _reading(SATISFACTION, "log", "probability", "series of SS: the logarithm of P_k, or P_k"),
 )
 NOTED = (
-    Option(
-        name=ENTITY_SOURCE,
-        values=("notes", "judge"),
-        default="notes",
-        affects="scoring",
-        help="whose entities: those that a person noted, a judge's where there are none; or a judge's",
+    _reading(
+        ENTITY_SOURCE,
+        "notes",
+        "judge",
+        "whose entities: those that a person noted, a judge's where there are none; or a judge's",
     ),
 )
 

@@ -13,7 +13,7 @@ from warehouse.sql_files import read_sql
 
 COLUMNS = (
     *("dataset", "dataset_version", "turn_stat", "dialog_stat", "dataset_level"),
-    *("n_models", "mean", "standard_deviation", "discriminability"),
+    *("n_models", "mean", "discriminability"),
 )
 
 
@@ -38,8 +38,7 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for pooled, of_models in groupby(found, key=lambda row: row[:5]):
         figures = [row[6] for row in of_models]
-        spread = pstdev(figures) if len(figures) > 1 else None
-        rows.append((*pooled, len(figures), fmean(figures), spread, discriminability(figures)))
+        rows.append((*pooled, len(figures), fmean(figures), discriminability(figures)))
     return COLUMNS, rows
 
 

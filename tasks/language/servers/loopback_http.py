@@ -29,7 +29,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: LoopbackServer  # pyright: ignore[reportIncompatibleVariableOverride]
+    server: LoopbackServer  # pyright: ignore[reportIncompatibleVariableOverride]  (no other server has this handler)
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 

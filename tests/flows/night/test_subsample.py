@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,19 +24,19 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(standing_home
         benchmark = {"name": "codeif.static", "dataset_version": "sample"}
         settings = {"models": models, "benchmarks": [benchmark], "workers": 1}
 
-        def nightly(*more: str, **changed: object) -> list[dict[str, object]]:
+        def nightly(*more: str, **changed: object) -> list[dict[str, Any]]:
             config.write_text(yaml.safe_dump({**settings, **changed}))
             done = parley(home, "nightly", "--config", config, "--json", *more)
             assert done.code == 0, done.err
             return [json.loads(line) for line in done.out.splitlines()]
 
-        whole = sum(line["usd"] for line in nightly("--dry-run"))  # type: ignore[misc]
+        whole = sum(line["usd"] for line in nightly("--dry-run"))
         budget = {"usd": whole / 2, "then": "subsample", "seed": 3}
         dry = parley(home, "nightly", "--config", config, "--dry-run", "--budget", f"usd={whole / 2},then=subsample,seed=3")
         assert dry.code == 0, dry.err
         assert "the same for every model: codeif.static" in dry.out
         lines = nightly("--dry-run", budget=budget)
-        assert sum(line["usd"] for line in lines) <= whole / 2  # type: ignore[misc]
+        assert sum(line["usd"] for line in lines) <= whole / 2
         assert server.bodies == []
 
         nightly(budget=budget)

@@ -78,7 +78,7 @@ class DeployedNight:
 
 def _post(method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     with _client() as client:
-        return client.request(method, path, json=body).json()  # type: ignore[arg-type]
+        return client.request(method, path, json=body).json()  # type: ignore[arg-type]  (its paths are literals)
 
 
 def _client() -> "SyncPrefectClient":

@@ -15,6 +15,7 @@ from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
+from tests.tasks.benchmarks.ended_episode import ended_episode
 
 STREAK = "python/longest_streak/novice/non_cs_student"
 
@@ -76,23 +77,4 @@ def play(
 
 def episode(setting: str, name: str, ending: Ending) -> Episode:
     """The dialogue as the lake keeps it."""
-    problem, dialog = dialogue(name)
-    return Episode(
-        episode_id="e",
-        run_id="r",
-        benchmark="talk2code",
-        model="m",
-        setting=setting,
-        dataset_version="sample",
-        problem_id=problem.problem_id,
-        dialog_id=name,
-        row_digest=dialog.row_digest,
-        sample=0,
-        seed=0,
-        attempt=1,
-        stop_reason=ending.stop_reason,
-        error=ending.error,
-        started_at="",
-        finished_at="",
-        steps=ending.steps,
-    )
+    return ended_episode(setting, dialogue(name)[1], ending)

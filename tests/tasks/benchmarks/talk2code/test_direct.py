@@ -87,7 +87,7 @@ def verdict(name: str, outcome: Outcome, n_cases: int | None, n_passed: int | No
     same = {"run_id": "r", "benchmark": "talk2code", "model": "m", "episode_id": "e", "sample": 0, "sandbox": "zygote"}
     reason = FailureReason.TOOLCHAIN_MISSING if outcome is Outcome.UNSCORED else None
     return TestVerdict(
-        **same,  # pyright: ignore[reportArgumentType]
+        **same,  # pyright: ignore[reportArgumentType]  (a mapping of texts, which no field is told apart in)
         problem_id=dialogue(name)[0].problem_id,
         turn=turn,
         instruction_id=case,

@@ -13,6 +13,7 @@ from tasks.benchmarks.contract import CastRequest, Staged
 from tasks.benchmarks.unidial import BENCHMARK
 from tasks.dialogue.engine import play_dialogue
 from tasks.dialogue.transcript import Transcript
+from tests.tasks.benchmarks.ended_episode import ended_episode
 from tests.tasks.benchmarks.talk2code.played import Says
 
 
@@ -52,23 +53,4 @@ def play(name: str, texts: Sequence[str], max_tokens: int | None = None) -> tupl
     )
     opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, context=context_of(dialog))
     ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda step: None))
-    episode = Episode(
-        episode_id="e",
-        run_id="r",
-        benchmark="unidial",
-        model="m",
-        setting=request.setting,
-        dataset_version="sample",
-        problem_id=name,
-        dialog_id=name,
-        row_digest=dialog.row_digest,
-        sample=0,
-        seed=0,
-        attempt=1,
-        stop_reason=ending.stop_reason,
-        error=ending.error,
-        started_at="",
-        finished_at="",
-        steps=ending.steps,
-    )
-    return episode, model
+    return ended_episode(request.setting, dialog, ending), model

@@ -12,7 +12,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity, Provider, Sampling
-from tasks.language.chat_model import ChatRequest, Message
+from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.opening import open_model
@@ -67,9 +67,9 @@ def impatient(place: ModelEndpoint) -> StickyModel:
     )
 
 
-async def asked(model: object, problem: int, turn: int) -> int:
+async def asked(model: ChatModel, problem: int, turn: int) -> int:
     request = ChatRequest((Message(Role.USER, "one two"),), Sampling(), 0, f"p{problem}", turn, 0)
-    said = await model.complete(request)  # type: ignore[attr-defined]
+    said = await model.complete(request)
     return int(said.content.removeprefix("port "))
 
 
