@@ -23,6 +23,21 @@ def test_wilson_is_the_score_interval(k: int, n: int) -> None:
     assert wilson(k, n) == pytest.approx(hand_wilson(k, n), abs=1e-12)
 
 
+def test_wilson_is_what_scipy_says_from_none_to_all() -> None:
+    from scipy.stats import binomtest
+
+    for n in (1, 7, 164):
+        for k in range(n + 1):
+            found = binomtest(k, n).proportion_ci(0.95, method="wilson")
+            assert wilson(k, n) == pytest.approx((found.low, found.high), abs=1e-12)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 0), (-1, 3), (4, 3)])
+def test_no_interval_of_impossible_counts(k: int, n: int) -> None:
+    with pytest.raises(ValueError, match="successes"):
+        wilson(k, n)
+
+
 def test_wilson_of_eight_passes_of_eight_reaches_down_to_0_676() -> None:
     low, high = wilson(8, 8)
     assert low == pytest.approx(8 / (8 + Z * Z))
