@@ -25,6 +25,7 @@ class SegmentWriter:
     def __init__(self, folder: Path, what: str, *, fsync: bool = False, plain: Callable[[Any], Any] | None = None) -> None:
         self._folder, self._what, self._fsync, self._plain = folder, what, fsync, plain
         self._descriptor: int | None = None
+        self._path: Path | None = None
         self._lock = threading.Lock()
 
     def write(self, row: Mapping[str, object], hold: object = None) -> None:
@@ -55,6 +56,7 @@ class SegmentWriter:
         while True:
             path = self._folder / f"{os.getpid()}-{number}.jsonl"
             try:
+                self._path = path
                 return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
             except FileExistsError:
                 number += 1
@@ -68,6 +70,18 @@ class SegmentWriter:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
+
+    def wrote(self, path: Path) -> bool:
+        """Whether that is the open segment."""
+        return path == self._path
+
+    def discard(self) -> None:
+        """Close the open segment and remove it: its rows are kept elsewhere."""
+        with self._lock:
+            if self._descriptor is not None and self._path is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+                self._path.unlink(missing_ok=True)
 
 
 def line_of(row: Mapping[str, object], plain: Callable[[Any], Any] | None) -> bytes:

@@ -101,6 +101,18 @@ class ShippedSegments:
             thread.join()
         self.flush()
 
+    def wrote(self, path: Path) -> bool:
+        """Whether this process shipped that segment."""
+        return path.name.startswith(f"{self._name}-")
+
+    def discard(self) -> None:
+        """Remove what was shipped, and what was to be: the rows are kept elsewhere."""
+        with self._shipping:
+            with self._lock:
+                self._rows, self._n_bytes, self._fault = [], 0, None
+            for path in self._folder.glob(f"{self._name}-*.jsonl"):
+                path.unlink(missing_ok=True)
+
     def _ship_on(self) -> None:
         while not self._ends:
             self._wake.wait(SHIP_EVERY_S)

@@ -1,11 +1,14 @@
 """The kept vectors: each text is asked for once by each embedder, whichever run, benchmark or seat wants it.
 
-Id: the text's digest and the embedder's. They lie in the lake's table `embeddings`, in a folder for each embedder, in parts of
-some hundred texts, so that a kill costs at most one part. Where two processes write the same text, the first part by name counts.
+Id: the text's digest and the embedder's. They lie in the lake's table `embeddings`, in a folder for each embedder. Each answer is
+a line of a segment beside the parts as soon as it has come, and a part of the table once there are some hundred: a kill costs the
+requests under way, and each process finds what the others were answered. Two processes that need the same text at the same
+moment may both ask for it; the first part by name counts.
 """
 
 import asyncio
 import time
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +19,17 @@ import pyarrow as pa
 from schemas.content_id import content_id, text_digest
 from schemas.errors import ModelUnavailable
 from schemas.tables import TABLES
-from tasks.language.embedding import Embedder
+from tasks.language.embedding import TEXTS_A_REQUEST, Embedder
 from tasks.storage.parquet_store import Lake, listing_again
+from tasks.storage.vector_segments import VectorSegments
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 TABLE = "embeddings"
 TEXTS_A_PART = 256
+_REQUESTS_AT_ONCE = 8
+"""Requests under way for one call of `find`; the endpoint's own budget may allow fewer."""
 _MOST_HELD = 20_000
 """Vectors read from the lake that a process holds in memory."""
 _ABANDONED_S = 3600.0
@@ -41,7 +47,10 @@ class Vectors:
         self._held: dict[str, Vector] = {}
         """Read from the lake."""
         self._waiting: dict[str, Vector] = {}
-        """Not written yet."""
+        """In this process's segment, and in no part yet."""
+        self._segments = VectorSegments(lake.folder(TABLE, embedder=self._name), fsync=lake.fsync)
+        self._near = ChainMap(self._held, self._waiting, self._segments.held)
+        """All that needs no look into a part."""
         self._under_way: dict[str, asyncio.Task[dict[str, Vector]]] = {}
         self._part_of: dict[str, Path] = {}
         self._seen: set[Path] = set()
@@ -62,70 +71,86 @@ class Vectors:
         return {text: found[digest] for digest, text in wanted.items() if digest in found}
 
     def _begin(self, missing: Mapping[str, str]) -> None:
-        """Ask for the texts, one part after the other, so that a kill costs one part."""
-        texts, before = list(missing.items()), None
+        """Ask for the texts, some requests at once; after a fault no more begin."""
+        texts = list(missing.items())
+        tasks: list[asyncio.Task[dict[str, Vector]]] = []
+        faults: list[Exception] = []
         self.n_asked += len(texts)
-        for start in range(0, len(texts), TEXTS_A_PART):
-            part = dict(texts[start : start + TEXTS_A_PART])
-            before = asyncio.get_running_loop().create_task(self._ask(part, before))
-            self._under_way |= dict.fromkeys(part, before)
+        for start in range(0, len(texts), TEXTS_A_REQUEST):
+            some = dict(texts[start : start + TEXTS_A_REQUEST])
+            before = tasks[-_REQUESTS_AT_ONCE] if len(tasks) >= _REQUESTS_AT_ONCE else None
+            tasks.append(asyncio.get_running_loop().create_task(self._ask(some, before, faults)))
+            self._under_way |= dict.fromkeys(some, tasks[-1])
 
-    async def _ask(self, texts: Mapping[str, str], before: "asyncio.Task[dict[str, Vector]] | None") -> "dict[str, Vector]":
+    async def _ask(
+        self, texts: Mapping[str, str], before: "asyncio.Task[dict[str, Vector]] | None", faults: list[Exception]
+    ) -> "dict[str, Vector]":
         try:
             if before is not None:
-                await before
+                await asyncio.wait((before,))
+            if faults:
+                raise faults[0]
             vectors = await self._embedder.embed(tuple(texts.values()))
             new = {digest: vector for digest, vector in zip(texts, vectors, strict=True) if vector is not None}
             self._check_length(new)
+            if new:
+                self._segments.write(new)
             self._waiting |= new
             if len(self._waiting) >= TEXTS_A_PART:
                 self.keep()
             return new
+        except Exception as fault:
+            faults.append(fault)
+            raise
         finally:
             for digest in texts:
                 del self._under_way[digest]
 
     def keep(self) -> None:
-        """Write what waits.
+        """Make a part of what waits.
 
         Raises:
             OSError: it could not be written.
         """
-        if not self._waiting:
-            return
-        rows = _rows(self._name, self._waiting)
-        part = self._lake.write_arrow(TABLE, rows, content_id(list(self._waiting)), embedder=self._name)
-        self._part_of |= dict.fromkeys(self._waiting, part)
-        self._seen.add(part)
+        self._write_part(self._waiting)
+        self._segments.discard()
         self._waiting.clear()
+
+    def _write_part(self, vectors: "Mapping[str, Vector]") -> None:
+        if vectors:
+            part = self._lake.write_arrow(TABLE, _rows(self._name, vectors), content_id(list(vectors)), embedder=self._name)
+            self._part_of |= dict.fromkeys(vectors, part)
+            self._seen.add(part)
 
     async def aclose(self) -> None:
         """Write what waits, and leave the embedder."""
         try:
             self.keep()
+            for left in self._segments.take_abandoned():
+                self._write_part({digest: vector for digest, vector in left.items() if digest not in self._part_of})
             self._remove_abandoned()
         finally:
             await self._embedder.aclose()
 
     def _kept(self, wanted: Mapping[str, str]) -> "dict[str, Vector]":
         """What of it is held here or lies in the lake."""
-        if any(digest not in self._held and digest not in self._waiting for digest in wanted):
+        if any(digest not in self._near for digest in wanted):
             self._look_again()
         parts: dict[Path, set[str]] = {}
-        for digest in wanted.keys() - self._held.keys() - self._waiting.keys() & self._part_of.keys():
+        for digest in (wanted.keys() - self._near.keys()) & self._part_of.keys():
             parts.setdefault(self._part_of[digest], set()).add(digest)
         for part, digests in parts.items():
             rows = self._lake.read_arrow(TABLE, [part])
             names = rows["text_digest"].to_pylist()
             self._held |= {name: vector for name, vector in zip(names, _vectors(rows), strict=True) if name in digests}
-        known = {**self._held, **self._waiting}
-        found = {digest: known[digest] for digest in wanted if digest in known}
+        found = {digest: self._near[digest] for digest in wanted if digest in self._near}
         if len(self._held) > _MOST_HELD:
             self._held.clear()
         return found
 
     def _look_again(self) -> None:
-        """Learn which texts the parts hold that other processes have written since."""
+        """Learn which texts the parts and segments hold that other processes have written since."""
+        self._segments.look()
         for part in listing_again(lambda: self._lake.parts(TABLE, embedder=self._name)):
             if part not in self._seen:
                 for digest in self._lake.read_arrow(TABLE, [part], ["text_digest"])["text_digest"].to_pylist():

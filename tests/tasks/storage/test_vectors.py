@@ -1,6 +1,10 @@
 """Each text is asked for once, whoever wants it and whatever is killed meanwhile."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +15,14 @@ import pytest
 from schemas.content_id import text_digest
 from schemas.embedding import EmbedderIdentity, Embedding
 from schemas.errors import ModelUnavailable
+from tasks.language.embedding import TEXTS_A_REQUEST
 from tasks.storage.home import Home
 from tasks.storage.migration import migrate_lake
 from tasks.storage.parquet_store import Lake
+from tasks.storage.vector_segments import VectorSegments
 from tasks.storage.vectors import TEXTS_A_PART, Vectors
 from tests.fixtures.embedding_server import vector_of
+from tests.own_files import ROOT
 from warehouse.publish import publish
 
 
@@ -89,14 +96,76 @@ def test_embedders_have_a_folder_each(tmp_path: Path) -> None:
     assert len({part.parent for part in lake.parts("embeddings")}) == 2
 
 
-def test_a_fault_costs_at_most_one_part(tmp_path: Path) -> None:
+def test_a_fault_costs_the_requests_under_way(tmp_path: Path) -> None:
     lake, broken, whole = Lake(tmp_path), Counting(fails_at=3), Counting()
     everything = texts(range(3 * TEXTS_A_PART + 5))
     with pytest.raises(ModelUnavailable):
         find(lake, broken, everything)
-    assert len(lake.parts("embeddings")) == 2
     assert len(find(lake, whole, everything)[0]) == len(everything)
-    assert whole.asked == everything[2 * TEXTS_A_PART :]
+    assert not set(broken.asked) & set(whole.asked)
+    assert len(broken.asked) == 7 * TEXTS_A_REQUEST
+    assert len(broken.asked) + len(whole.asked) == len(everything)
+
+
+def test_what_a_killed_process_was_answered_is_found_without_any_part(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert lake.parts("embeddings") == []
+    again = Counting()
+    (found,) = find(lake, again, texts(range(40)))
+    assert (len(found), again.asked) == (40, texts(range(35, 40)))
+    assert found["text 34"].tolist() == list(vector_of("text 34", 4))
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tasks.storage.parquet_store import Lake
+from tasks.storage.vectors import Vectors
+from tests.tasks.storage.test_vectors import Counting, texts
+
+async def ask():
+    vectors = Vectors(Lake(Path(sys.argv[1])), Counting())
+    await vectors.find(texts(range(35)))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(ask())
+"""
+
+
+def test_two_living_processes_find_each_others_answers_and_leave_no_segment(tmp_path: Path) -> None:
+    first, second = Counting(), Counting()
+
+    async def ask() -> None:
+        one, other = Vectors(Lake(tmp_path), first), Vectors(Lake(tmp_path), second)
+        await one.find(texts(range(20)))
+        await other.find(texts(range(30)))
+        await one.find(texts(range(30)))
+        await one.aclose()
+        assert len(await other.find(texts(range(30)))) == 30
+        await other.aclose()
+
+    asyncio.run(ask())
+    assert (first.asked, second.asked) == (texts(range(20)), texts(range(20, 30)))
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".parquet", ".parquet"]
+
+
+def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tmp_path: Path) -> None:
+    lake, first, second = Lake(tmp_path), Counting(), Counting()
+    folder = lake.folder("embeddings", embedder=first.identity.digest)
+    left = VectorSegments(folder, fsync=False)
+    left.write({text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))})
+    (segment,) = folder.glob("*.jsonl")
+    with segment.open("ab") as file:
+        file.write(b'{"digests": ["x"], "vec')
+    os.utime(segment, (1, 1))
+    (found,) = find(lake, second, texts(range(4)))
+    assert (len(found), second.asked) == (4, ["text 3"])
+    assert not segment.exists()
+    assert len(lake.read("embeddings", Embedding, embedder=first.identity.digest)) == 4
 
 
 def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
