@@ -175,6 +175,19 @@ class Benchmark:
         known = [option for option in self.setting(spec.setting).options if affects in (None, option.affects)]
         return {option.name: given.get(option.name, option.default) for option in known}
 
+    def prompts_of(self, setting: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Name -> text of the prompts that a run's ids hold: all of the setting but those of options at their default.
+
+        Args:
+            given: options with their values; others are at their default.
+        """
+        chosen = self.setting(setting)
+        named = {name: False for option in chosen.options for name in option.prompts}
+        for option in chosen.options:
+            if given.get(option.name, option.default) != option.default:
+                named |= dict.fromkeys(option.prompts, True)
+        return {name: text for name, text in chosen.prompts.items() if named.get(name, True)}
+
     def limits_of(self, setting: str) -> Limits:
         """Bounds of a setting's programs."""
         return self.setting(setting).limits or self.programs.limits

@@ -35,6 +35,9 @@ class Option:
     help: str
     always_in_id: bool = False
     """Only for options older than this field. Ids leave out any other option at its default, so a setting may get new ones."""
+    prompts: tuple[str, ...] = ()
+    """Names of the setting's prompts that its cast uses only where the option is off its default. Ids leave them out else, so a
+    setting may get new ones. For episode options."""
 
 
 def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str) -> dict[str, str]:
@@ -68,7 +71,8 @@ class Setting:
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
     """How much of the past the subject sees. The dry run estimates prompts by it."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> text of every prompt that its cast uses. They are part of its episodes' ids, and of no other setting's."""
+    """name -> text of every prompt that its cast uses. They are part of its episodes' ids (see `Option.prompts` for those of a
+    choice), and of no other setting's."""
     rubrics: tuple[str, ...] = ()
     """Names of the benchmark's rubrics that judge its dialogues. Its runs are then refused without a judge for each."""
     simulator_prompts: tuple[str, ...] = ()

@@ -216,6 +216,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     if version not in benchmark.data.versions:
         raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.data.versions)
     episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
+    prompts = benchmark.prompts_of(setting, request.benchmark.options)
     lake = Lake(home.lake)
     resumed = _resumed_spec(lake, request.resume)
     subject = choose(request.model, resumed.subject if resumed else None, home)
@@ -237,7 +238,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         subject=subject.identity,
         simulator=simulator.identity if simulator else None,
         sampling=request.model.sampling,
-        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.setting(setting).prompts.items())),
+        prompts=tuple(sorted((name, text_digest(text)) for name, text in prompts.items())),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=request.sandbox if runs_programs else NO_SANDBOX,

@@ -11,8 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.night.invocation import run_night
+from flows.night.progress import Board
 from schemas.run import RunEpisode, RunRecord, RunSpec
-from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -42,8 +44,8 @@ def kept_keys(record: RunRecord) -> dict[str, str]:
     return {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
 
 
-def asked_again(kept: Home, record: RunRecord) -> RunPlan:
-    """The run as somebody asks for it today."""
+def request_of(record: RunRecord) -> EvaluationRequest:
+    """The run as somebody asks for it today; its model is not there any more."""
     spec = RunSpec.model_validate_json(record.spec_json)
     options = dict(spec.episode_options + spec.scoring_options)
 
@@ -51,7 +53,7 @@ def asked_again(kept: Home, record: RunRecord) -> RunPlan:
         at = "@http://127.0.0.1:9/v1" if name.startswith("openai:") else ""
         return ModelRequest(spec=f"{name}{at}", revision=revision or None)
 
-    request = EvaluationRequest(
+    return EvaluationRequest(
         model=model(spec.subject.label, spec.subject.revision),
         benchmark=BenchmarkRequest(
             name=spec.full_setting,
@@ -61,7 +63,6 @@ def asked_again(kept: Home, record: RunRecord) -> RunPlan:
         simulator=model(spec.simulator.label, spec.simulator.revision) if spec.simulator else None,
         sandbox=spec.sandbox,
     )
-    return plan_run(request, kept)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def migrated(kept: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
 def test_every_episode_id_stands_and_none_is_owed(migrated: Home) -> None:
     seen = 0
     for record in records(migrated):
-        plan = asked_again(migrated, record)
+        plan = plan_run(request_of(record), migrated)
         members = {row.episode_id for row in plan.lake.read("run_episodes", RunEpisode, **kept_keys(record))}
         wanted = {one.episode_id for one in plan.wanted}
         assert members <= wanted, record.setting
@@ -90,3 +91,20 @@ def test_its_tables_are_published_after_a_migration(migrated: Home) -> None:
     gold = {(row[1], row[2]): row[3] for row in rows if row[0] == "control:gold"}
     assert gold["codeif.static", "instruction_accuracy"] == gold["convcode.live[none]", "mrr"] == 1.0
     assert len({row[0] for row in rows}) == 2
+
+
+def as_many(request: EvaluationRequest, problems: int) -> EvaluationRequest:
+    """Of so many problems, as that night was: the samples have more today."""
+    return request.model_copy(update={"benchmark": request.benchmark.model_copy(update={"limit": problems})})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("served_home", "bubblewrap")
+def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:
+    requests = [as_many(request_of(record), record.n_episodes) for record in records(migrated)]
+    spoken = [request for request in requests if request.model.spec.startswith("openai:")]
+    assert len(spoken) == 4
+    outcome = run_night(migrated, spoken, Board())
+    assert [(report.status, report.model_calls, report.owed) for report in outcome.reports] == [("finished", 0, 0)] * len(spoken)
+    _, rows = query(migrated.path, "SELECT DISTINCT run_id FROM leaderboard")
+    assert {report.run_id for report in outcome.reports} <= {run_id for (run_id,) in rows}

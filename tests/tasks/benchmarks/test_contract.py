@@ -49,3 +49,20 @@ def test_a_setting_s_prompts_and_limits_are_its_own(grown: Benchmark):
     assert grown.settings["static"].prompts == BENCHMARK.settings["static"].prompts
     assert grown.limits_of("other").cpu_s == 9.0
     assert grown.limits_of("static") == BENCHMARK.programs.limits
+
+
+def test_a_standing_setting_may_get_a_prompt_for_a_new_choice():
+    static = BENCHMARK.settings["static"]
+    tone = replace(NEW, prompts=("rude",))
+    more = replace(static, options=(*static.options, tone), prompts={**static.prompts, "rude": "Do it at last."})
+    grown = replace(BENCHMARK, settings={"static": more})
+    assert grown.prompts_of("static", {}) == grown.prompts_of("static", {"tone": "plain"}) == static.prompts
+    assert grown.prompts_of("static", {"tone": "rude"}) == more.prompts
+
+
+def test_a_prompt_of_two_choices_is_in_the_id_where_either_is_taken():
+    static = BENCHMARK.settings["static"]
+    options = tuple(replace(NEW, name=name, prompts=("rude",)) for name in ("tone", "voice"))
+    grown = replace(BENCHMARK, settings={"static": replace(static, options=options, prompts={"rude": "Do it at last."})})
+    assert grown.prompts_of("static", {}) == {}
+    assert set(grown.prompts_of("static", {"tone": "rude"})) == set(grown.prompts_of("static", {"voice": "rude"})) == {"rude"}

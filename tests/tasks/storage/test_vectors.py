@@ -171,7 +171,7 @@ def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tm
 def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
     async def ask() -> list[Any]:
         vectors = Vectors(Lake(tmp_path), Counting(fails_at=1))
-        return await asyncio.gather(vectors.find(["a"]), vectors.find(["a", "b"]), return_exceptions=True)
+        return list(await asyncio.gather(vectors.find(["a"]), vectors.find(["a", "b"]), return_exceptions=True))
 
     assert [type(one) for one in asyncio.run(ask())] == [ModelUnavailable, ModelUnavailable]
 
