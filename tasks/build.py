@@ -79,7 +79,7 @@ def _opener(
             who,
             find_served().get(who, endpoint),
             concurrency=budgets(plan)[endpoint_of(who, endpoint)],
-            gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problems[problem_id], turn),
+            gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problem=problems[problem_id], turn=turn),
             check_served_model=asked.check_served_model,
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,

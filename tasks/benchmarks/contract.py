@@ -204,6 +204,6 @@ class Benchmark:
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """What an episode of the dialog must have in the end."""
         if self.scores.due is not None:
-            return self.scores.due(setting, options, dialog)
+            return self.scores.due(setting=setting, options=options, dialog=dialog)
         turns = dialog.generated_turns
         return Due(len(turns), frozenset((turn, self.scores.metrics[0]) for turn in turns), turns=turns)

@@ -84,7 +84,7 @@ def dataset_digest(dialogs: Iterable[Dialog]) -> str:
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:
     """The dialogs of a dataset that a setting plays, in their order."""
-    return tuple(dialog for dialog in staged.dialogs if benchmark.data.plays(setting, dialog))
+    return tuple(dialog for dialog in staged.dialogs if benchmark.data.plays(setting=setting, dialog=dialog))
 
 
 def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:

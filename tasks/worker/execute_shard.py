@@ -58,7 +58,8 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
     """The programs of one episode, as its benchmark wants them."""
     benchmark = registry.load(context.spec.benchmark)
-    return tuple(benchmark.programs.test_runs(item.problem, item.dialog, item.episode, benchmark.options_of(context.spec)))
+    options = benchmark.options_of(context.spec)
+    return tuple(benchmark.programs.test_runs(problem=item.problem, dialog=item.dialog, episode=item.episode, options=options))
 
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:

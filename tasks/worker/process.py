@@ -90,7 +90,7 @@ class RunState:
                 identity,
                 endpoint,
                 concurrency=budget,
-                gold=lambda problem_id, turn: benchmark.play.gold_answer(self._problems[problem_id], turn),
+                gold=lambda problem_id, turn: benchmark.play.gold_answer(problem=self._problems[problem_id], turn=turn),
                 check_served_model=self.context.check_served_model,
                 timeout_s=self.context.timeout_s,
                 patience_s=self.context.patience_s,

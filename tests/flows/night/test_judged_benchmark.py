@@ -102,6 +102,24 @@ def test_a_killed_run_asks_for_no_judgement_twice(served_home: Path, judge: Mode
     assert query(served_home, "select round(mean, 9), n, n_unscored from leaderboard")[1] == [(0.8, N_DIALOGS * N_ROUNDS, 0)]
 
 
+def test_the_first_judgements_are_asked_for_while_other_dialogues_are_still_played(
+    served_home: Path, judge: ModelServer, environ: dict[str, str]
+) -> None:
+    with model_server(max_seconds=300) as subject:
+        subject.holds_after = N_DIALOGS * N_ROUNDS - 1
+        spec = ("--model", f"openai:mock@{subject.base_url}", "--revision", "1", "--concurrency", "1")
+        with started(served_home, *arguments("talk", judge), *spec, environ=environ) as driver:
+            deadline = time.monotonic() + 120
+            while not asked(judge) and driver.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            judged_meanwhile, answered = asked(judge), subject.answered
+            subject.holds_after = None
+            _, said = driver.communicate(timeout=120)
+        assert driver.returncode == 0, said
+        assert 0 < judged_meanwhile
+        assert answered < N_DIALOGS * N_ROUNDS
+
+
 def test_a_setting_without_rubrics_refuses_a_judge_and_one_with_rubrics_wants_one(
     home: Path, judge: ModelServer, environ: dict[str, str]
 ) -> None:
