@@ -122,21 +122,27 @@ def export(
         str,
         typer.Argument(
             help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`. A benchmark's name, `-` and a"
-            " table's name write a table of published results; a wrong name lists all."
+            " table's name write a table of published results, or a run as a folder of another tool's; a wrong name lists all."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write. A table ends in .csv, .json or .jsonl; a recording may end in .gz.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="File or folder to write. A table ends in .csv, .json or .jsonl; a recording may end in .gz."),
+    ],
     run: Annotated[
         list[str] | None,
         typer.Option(help="A run's id, or its beginning. For a table it may be repeated; without it, the newest runs count."),
     ] = None,
 ) -> None:
-    """Write a run's answers or a table of results to a file."""
-    from flows.cli.exporting import RECORDING, export_recording, export_table
+    """Write a run's answers, a table of results, or a run in another tool's layout."""
+    from flows.cli.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
 
-    if what != RECORDING:
+    if what != RECORDING and not is_folder(what):
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
-        raise UsageError("a recording is of one run: name it by --run RUN. See `parley list runs`")
+        raise UsageError(f"{what} is of one run: name it by --run RUN. See `parley list runs`")
+    if what != RECORDING:
+        print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
+        return
     print(f"{out}: {export_recording(find_home(), run[0], out)} answers")

@@ -1,4 +1,4 @@
-"""Writes files for other tools: a run's answers, and the tables that benchmarks offer."""
+"""Writes files for other tools: a run's answers, and the tables and folders that benchmarks offer."""
 
 import csv
 import io
@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from schemas.dialog import Role
+from schemas.dialog import Dialog, Role
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.run import RunEpisode
+from schemas.run import RunEpisode, RunRecord, RunSpec
+from schemas.score import Score
+from schemas.verdict import JudgeVerdict
 from tasks.benchmarks import registry
-from tasks.benchmarks.results import Export
+from tasks.benchmarks.results import Export, FolderExport, WholeRun
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.known_runs import find_run
+from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
+from tasks.storage.new_folder import new_folder
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
 from tasks.storage.replaced_file import replace_file
@@ -48,19 +52,64 @@ def export_recording(home: Home, run_id: str, out: Path) -> int:
     return write_recording(out, answers())
 
 
-def find_export(what: str) -> Export:
-    """The table `<benchmark>-<name>`.
+def find_export(what: str) -> Export | FolderExport:
+    """The table or folder `<benchmark>-<name>`.
 
     Raises:
         UnknownName: lists the names of all exports.
     """
     for benchmark in registry.names():
         if what.startswith(f"{benchmark}-"):
-            exports = registry.load(benchmark).results.exports
-            if (name := what.removeprefix(f"{benchmark}-")) in exports:
-                return exports[name]
-    raise UnknownName(
-        "export", what, (RECORDING, *(f"{b}-{name}" for b in registry.names() for name in registry.load(b).results.exports))
+            name, results = what.removeprefix(f"{benchmark}-"), registry.load(benchmark).results
+            if found := results.exports.get(name) or results.folders.get(name):
+                return found
+    offered = ((b, registry.load(b).results) for b in registry.names())
+    raise UnknownName("export", what, (RECORDING, *(f"{b}-{name}" for b, r in offered for name in (*r.exports, *r.folders))))
+
+
+def is_folder(what: str) -> bool:
+    """Whether an export is a folder. Raises: as `find_export`."""
+    return isinstance(find_export(what), FolderExport)
+
+
+def export_folder(home: Home, what: str, run_id: str, out: Path) -> int:
+    """Write a run as a folder of files for another tool; returns how many. An error leaves `out` as it was.
+
+    Raises:
+        UnknownName: no such folder.
+        UsageError: no such run, one without scores, or a folder that holds files.
+    """
+    export = find_export(what)
+    if not isinstance(export, FolderExport):
+        raise UsageError(f"{what} is a table, not a folder")
+    lake = Lake(home.lake)
+    record = find_run(lake, run_id)
+    if record.status == "incomplete":
+        raise UsageError(f"run {record.run_id} is not finished: type its command again, then export it")
+    n_files = 0
+    with new_folder(out, lambda path: False, replace=False) as folder:
+        for name, content in export.files(_whole_run(lake, record)):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            n_files += 1
+    return n_files
+
+
+def _whole_run(lake: Lake, record: RunRecord) -> WholeRun:
+    spec = RunSpec.model_validate_json(record.spec_json)
+    keys = {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+    members = lake.read("run_episodes", RunEpisode, **keys)
+    episodes = read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members])
+    wanted = {episode.row_digest for episode in episodes.values()}
+    dialogs = lake.read("dialogs", Dialog, benchmark=record.benchmark, dataset_version=record.dataset_version)
+    return WholeRun(
+        spec=spec,
+        dialogs={dialog.row_digest: dialog for dialog in dialogs if dialog.row_digest in wanted},
+        context_of=lambda dialog: context_of(lake, dialog),
+        episodes=tuple(episodes.values()),
+        scores=lake.read("scores", Score, **keys),
+        judgements=lake.read("judge_verdicts", JudgeVerdict, **keys),
     )
 
 
@@ -73,6 +122,8 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
         UsageError: no such run, nothing published to export, or a file that cannot be written.
     """
     export = find_export(what)
+    if not isinstance(export, Export):
+        raise UsageError(f"{what} is a folder, not a table")
     if out.suffix not in FORMATS:
         raise ConfigError(f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending")
     lake = Lake(home.lake)

@@ -6,8 +6,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Protocol
 
+from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
 from schemas.run import RunSpec
+from schemas.score import Score
+from schemas.verdict import JudgeVerdict
 from tasks.language.recorded_model import RecordedAnswer
 from warehouse.connect import Rows
 
@@ -26,6 +29,36 @@ class Export:
 
     help: str
     rows: ExportRows
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A run with all that was said, decided and measured in it."""
+
+    spec: RunSpec
+    dialogs: Mapping[str, Dialog]
+    """Those of its episodes, by row digest."""
+    context_of: Callable[[Dialog], Sequence[Turn]]
+    """The turns before a dialog's own."""
+    episodes: Sequence[Episode]
+    scores: Sequence[Score]
+    judgements: Sequence[JudgeVerdict]
+
+
+class MakeFiles(Protocol):
+    """Makes the files of a folder, one by one."""
+
+    def __call__(self, run: WholeRun) -> Iterator[tuple[str, bytes]]:
+        """Name within the folder, and content."""
+        ...
+
+
+@dataclass(frozen=True)
+class FolderExport:
+    """A run as a folder of files, for other tools."""
+
+    help: str
+    files: MakeFiles
 
 
 @dataclass(frozen=True)
@@ -73,6 +106,8 @@ class Results:
     """SQL files of the benchmark's own result tables, in order; line 1 of each is its grain."""
     exports: Mapping[str, Export] = field(default_factory=dict[str, Export])
     """name -> table that `parley export <benchmark>-<name>` writes."""
+    folders: Mapping[str, FolderExport] = field(default_factory=dict[str, FolderExport])
+    """name -> folder that `parley export <benchmark>-<name>` writes of one run."""
     builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
     """name -> files that `parley build <benchmark>-<name>` makes."""
 

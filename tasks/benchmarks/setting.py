@@ -6,7 +6,7 @@ from typing import Literal
 
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import Limits
+from schemas.run import Limits, Sampling
 
 Options = Mapping[str, str]
 """Every option of the setting with its value."""
@@ -85,3 +85,11 @@ class Setting:
     """False where nothing of it is run: its runs need no sandbox."""
     limits: Limits | None = None
     """Of its programs; None where the benchmark's are its own."""
+    most_tokens: int | None = None
+    """Of one answer; a run may ask for fewer. It holds for an agent's requests, too."""
+
+    def bounded(self, sampling: Sampling) -> Sampling:
+        """The sampling with no more tokens than the setting allows."""
+        if self.most_tokens is None:
+            return sampling
+        return sampling.model_copy(update={"max_tokens": min(self.most_tokens, sampling.max_tokens or self.most_tokens)})

@@ -21,6 +21,7 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.iterative_generation",
     "tasks.metrics.leakage",
     "tasks.metrics.text_match",
+    "tasks.metrics.unit_tested_code",
     "tasks.metrics.user_dialogue",
     "tasks.metrics.verifiable_instructions",
 )

@@ -138,7 +138,7 @@ def _begun(
         AgentRequest(
             options=agent.options_of(spec.agent),
             model=subject,
-            sampling=spec.sampling,
+            sampling=registry.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
             steps=seen_by(steps, subject=True),
             embedder=run.vectors,
             workspaces=run.workspaces,
@@ -166,7 +166,7 @@ def _cast(
         dialog=opening.dialog,
         subject=subject,
         simulator=simulator,
-        sampling=spec.sampling,
+        sampling=benchmark.setting(spec.setting).bounded(spec.sampling),
         programs=programs,
         embedder=run.vectors,
         workspaces=run.workspaces,

@@ -2,18 +2,22 @@
 
 from importlib.resources import files
 
-from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Scores
+from schemas.run import Limits
+from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Setting
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.datasets import DATASETS
+from tasks.benchmarks.unidial.datasets.source import MOST_TOKENS
 from tasks.benchmarks.unidial.exports import EXPORTS
+from tasks.benchmarks.unidial.output import OUTPUT
+from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, METRICS, RANGES, due, score
-from tasks.benchmarks.unidial.stage import NORMALISED, plays, stage
+from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, plays, stage
 
 SETTINGS = {
     **{
@@ -23,6 +27,7 @@ SETTINGS = {
             options=(CODE_READING,) if name == "memorycode" else (),
             rubrics=dataset.rubrics,
             runs_programs=False,
+            most_tokens=dataset.max_tokens,
         )
         for name, dataset in DATASETS.items()
     },
@@ -32,8 +37,18 @@ SETTINGS = {
         options=(CODE_READING,),
         rubrics=tuple(RUBRICS),
         runs_programs=False,
+        most_tokens=MOST_TOKENS,
+    ),
+    TESTED: Setting(
+        name=TESTED,
+        help="the same, where answers are programs with unit tests (metric `unit_tests`)",
+        options=(CODE_READING,),
+        rubrics=tuple(RUBRICS),
+        limits=Limits(cpu_s=10.0, wall_s=60.0),
+        most_tokens=MOST_TOKENS,
     ),
 }
+MARTS = tuple(files(__name__) / "marts" / f"{name}.sql" for name in ("unidial_pooled", "unidial_agents"))
 BENCHMARK = Benchmark(
     about=About(
         name=NAME,
@@ -51,8 +66,9 @@ BENCHMARK = Benchmark(
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),
+    programs=Programs(test_runs=test_runs),
     judging=Judging(RUBRICS, judge_runs),
     scores=Scores(metrics=tuple(metric.name for metric in METRICS.values()), score=score, due=due, ranges=RANGES),
-    results=Results(marts=(files(__name__) / "marts" / "unidial_pooled.sql",), exports=EXPORTS),
+    results=Results(marts=MARTS, exports=EXPORTS, folders={"output": OUTPUT}),
     recordings=Recordings(answers=published_answers, judgements=published_judgements),
 )

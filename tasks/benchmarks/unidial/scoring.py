@@ -8,16 +8,19 @@ from schemas.score import Score, UnscoredReason, reason_of
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, labels_of
+from tasks.benchmarks.unidial.programs import is_tested, tested
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 from tasks.metrics.code_rules import code_match
 from tasks.metrics.registry import Metric
 from tasks.metrics.text_match import exact_match, f1_score, llm_judge, numeric_match, precision, word_recall
+from tasks.metrics.unit_tested_code import unit_tests
 from tasks.metrics.verifiable_instructions import instruction_following
 
 RECALL = "recall"
 METRICS: Mapping[str, Metric[..., Any]] = {
     **{one.name: one for one in (llm_judge, exact_match, f1_score, precision, numeric_match, instruction_following, code_match)},
     RECALL: word_recall,
+    unit_tests.name: unit_tests,
 }
 """The data's name of a metric -> the metric."""
 CODE_READING = Option(
@@ -49,11 +52,8 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
     for turn in played.dialog.turns:
         if not turn.is_generated:
             continue
-        named: list[str] = []
-        for spec in turn.metrics:
-            name = full_name(spec)
-            named.append(name)
-            value = _value(request.options, played, turn, spec)
+        for spec, instruction_id in numbered_metrics(turn):
+            value = tested(played, turn, instruction_id) if is_tested(spec) else _value(request.options, played, turn, spec)
             missing = UnscoredReason.UNDEFINED if value is None else value
             yield Score(
                 run_id=request.run_id,
@@ -63,12 +63,21 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
                 problem_id=request.problem.problem_id,
                 sample=request.sample,
                 turn=turn.turn,
-                instruction_id=name if named.count(name) == 1 else f"{name}#{named.count(name)}",
+                instruction_id=instruction_id,
                 metric=METRICS[spec.name].name,
                 metric_version=METRICS[spec.name].version,
                 value=None if isinstance(value, UnscoredReason) else value,
                 unscored_reason=missing if isinstance(missing, UnscoredReason) else None,
             )
+
+
+def numbered_metrics(turn: Turn) -> Iterator[tuple[MetricSpec, str]]:
+    """The metrics of an answer, each with the name that its score has: `#2` follows that of a second one of that name."""
+    named: list[str] = []
+    for spec in turn.metrics:
+        name = full_name(spec)
+        named.append(name)
+        yield spec, name if named.count(name) == 1 else f"{name}#{named.count(name)}"
 
 
 def full_name(spec: MetricSpec) -> str:

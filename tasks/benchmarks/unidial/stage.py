@@ -12,10 +12,14 @@ from tasks.benchmarks.raw_lines import BadRow, quarantined_row, relative_name
 from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, labels_of, make
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read
+from tasks.benchmarks.unidial.programs import has_tests, read_tests
 from tasks.benchmarks.unidial.scoring import METRICS
+from tasks.metrics.unit_tested_code import unit_tests
 
 NORMALISED = "normalised"
 """Setting of dialogues whose dataset is not among ours."""
+TESTED = "tested_code"
+"""The same where some of their answers are programs with unit tests: the one setting that needs a sandbox."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,10 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 def plays(setting: str, dialog: Dialog) -> bool:
     """Whether a dialog is of a setting's dataset. One whose dataset nothing tells is of whichever setting is asked for."""
+    if has_tests(dialog):
+        return setting == TESTED
     name = labels_of(dialog)[DATASET]
-    return name in ("", setting) or (setting == NORMALISED and name not in DATASETS)
+    return name in ("", setting) or (setting in (NORMALISED, TESTED) and name not in DATASETS)
 
 
 def find(source: Path) -> Sequence[Found]:
@@ -123,5 +129,9 @@ class _Rows:
         unknown = {one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics} - METRICS.keys()
         if unknown:
             raise BadRow("unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}")
+        for turn in read.dialog.dialog_turns:
+            for one in turn.eval_config.metrics:
+                if one.class_name == unit_tests.name:
+                    read_tests(one.class_name, one.args)
         place = Place(found.dataset, found.name, self._version, file, identity)
         return make(read, read.dialog, place, self._shared)

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from tasks.benchmarks.raw_lines import BadRow, Fault, parse_object, read_lines
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
+MOST_TOKENS = 1024
+"""Of one answer, where a dataset says nothing else (section 3.2)."""
+
 
 @dataclass(frozen=True)
 class Read:
@@ -56,8 +59,8 @@ class Dataset:
     """Metrics of a turn that names none, made of its `dynamic_config_source`."""
     says_source: bool = True
     """False where `metrics_of` does not look at its source, so that the source does not tell the dataset."""
-    max_tokens: int = 1024
-    """Of one answer (section 3.2)."""
+    max_tokens: int = MOST_TOKENS
+    """Of one answer."""
     metrics: tuple[str, ...] = field(default=())
     """What it measures, for its README and tests."""
 

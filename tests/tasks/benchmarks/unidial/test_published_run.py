@@ -169,3 +169,49 @@ def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row
     where = f"{of_run} AND turn_stat = 'mean' AND dialog_stat = 'mean' AND dataset_level = 'turn'"
     n_turns = len({(row["dialog_id"], row["turn_id"]) for row in run[1]})
     assert query(home, f"SELECT count, n_unscored FROM unidial_pooled WHERE {where}")[1] == [(n_turns - 1, 1)]
+
+
+def exported(home: Path, model: str, out: Path) -> dict[str, Any]:
+    """The run's files as JSON by name, written by the command."""
+    [(run_id,)] = query(home, f"SELECT run_id FROM runs WHERE model = '{model}'")[1]
+    done = parley(home, "export", "unidial-output", "--run", run_id, "--out", out)
+    assert done.code == 0, done.err
+    return {str(path.relative_to(out)): json.loads(path.read_text(encoding="utf-8")) for path in out.rglob("*.json")}
+
+
+def test_the_run_goes_out_as_the_folder_that_it_came_from(run: tuple[Path, list[Row]], home: Path, tmp_path: Path) -> None:
+    found = exported(home, "recorded:m", tmp_path / "out")
+    pooled_there = found.pop("summary.json")["summary"]
+    given = {str(path.relative_to(run[0])): json.loads(path.read_text(encoding="utf-8")) for path in run[0].rglob("*.json")}
+    assert found.keys() == given.keys()
+    assert {name: dialog for name, dialog in found.items() if name.startswith("generated/")} == {
+        name: dialog for name, dialog in given.items() if name.startswith("generated/")
+    }
+    for name, rows in given.items():
+        if name.startswith("eval_details/"):
+            assert [{**row, "details": row["details"].get("raw_output")} for row in found[name]] == [
+                {**row, "score": pytest.approx(row["score"]), "details": row["details"].get("raw_output")} for row in rows
+            ]
+    _, dialogs = pooled(run[1], "mean", "min")
+    assert tuple(pooled_there["global"].values()) == summary(list(dialogs.values()))[:4]
+    by_label = pooled_there["by_label"]
+    for kind, of in (("dialog_label", "dialog"), ("turn_label", "turn")):
+        stat = "dialog_stat = 'min'" if of == "dialog" else "dialog_stat IS NULL"
+        for label, (count, mean, *_) in labelled(home, kind, stat).items():
+            name, _, text = label.partition(":")
+            assert by_label[of][f"{name}:{(text, 'count')}"] == count
+            assert by_label[of][f"{name}:{(text, 'mean')}"] == pytest.approx(mean)
+    for label, (_, mean, *_) in labelled(home, "hierarchy").items():
+        assert by_label["dialog"][f"task_hierarchy:{(label, 'mean')}"] == pytest.approx(mean)
+
+
+def test_what_went_out_comes_in_again_with_the_same_figures(home: Path, tmp_path: Path) -> None:
+    out, answers = tmp_path / "out", tmp_path / "again.jsonl"
+    before = exported(home, "recorded:m", out)
+    parley(home, "import", "unidial", out, "--model", "m", "--out", answers)
+    asked = ("--data", out, "--model", f"recorded:{answers}", "--judge", f"recorded:{answers}.judgements.jsonl", "--workers", "1")
+    done = parley(home, "run", "unidial.mt_eval", *asked)
+    assert done.code == 0, done.err
+    assert exported(home, "recorded:again", tmp_path / "second") == before
+    refused = parley(home, "export", "unidial-output", "--run", "x", "--out", out)
+    assert refused.code == 2, "the folder holds files, and there is no such run"

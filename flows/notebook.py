@@ -1,0 +1,73 @@
+"""Parley in a notebook or a script: stage data, evaluate a model, query the tables. The command line's own steps and files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.storage.home import find_home
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tasks.planning.report import RunReport
+
+
+def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) -> Mapping[str, int]:
+    """Read raw data into the lake (`parley stage`); returns how many rows there were, were staged and went to quarantine.
+
+    Raises:
+        SourceUnreadable: nothing at all could be staged.
+    """
+    from flows.stage_benchmarks import stage_dataset
+
+    staged, _, _ = stage_dataset(benchmark, Path(data), dataset_version, None)
+    return {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
+
+
+def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any) -> "RunReport":
+    """Evaluate a model on a setting, and publish (`parley run`). Called again it goes on, and pays for nothing twice.
+
+    Args:
+        judge: who judges, by all rubrics; or rubric -> who judges by it.
+        more: what `parley run` takes besides, by the name of its field: `agent`, `max_tokens` and others of the model, `data`,
+            `options`, `limit` and others of the benchmark, `embedder`, `simulator`, `concurrency`, `workers`, `sandbox`.
+
+    Returns:
+        How the run ended: `run_id`, `status`, `n_unscored` and more.
+
+    Raises:
+        UsageError: the request cannot be planned, or has a field that nobody knows.
+        InfraError: endpoint or sandbox is not usable.
+    """
+    from flows.night.invocation import run_night
+    from flows.night.progress import Board
+    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+
+    of_model, of_benchmark = (
+        {name: more.pop(name) for name in more.keys() & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()}
+        for kind in (ModelRequest, BenchmarkRequest)
+    )
+    judges = {"": judge} if isinstance(judge, str) else judge
+    request = EvaluationRequest(
+        model=ModelRequest(spec=model, **of_model),
+        benchmark=BenchmarkRequest(name=setting, **of_benchmark),
+        judges={name: ModelRequest(spec=spec) for name, spec in judges.items() if spec},
+        **{name: ModelRequest(spec=more.pop(name)) for name in more.keys() & {"simulator", "embedder"}},
+        **more,
+    )
+    [report] = run_night(find_home(), [request], Board()).reports
+    return report
+
+
+def sql(statement: str) -> "pd.DataFrame":
+    """Rows of a query on the published warehouse (`parley sql`).
+
+    Raises:
+        UsageError: nothing is published yet.
+    """
+    import pandas as pd
+
+    from warehouse.connect import query
+
+    columns, rows = query(find_home().path, statement)
+    return pd.DataFrame(rows, columns=list(columns))

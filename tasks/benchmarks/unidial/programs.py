@@ -1,0 +1,112 @@
+"""Unit tests that the data name on an answer (`unit_tests`), to be run in the sandbox.
+
+Arguments: `tests`, one text or a list; `kind`, of which `asserts` (each a test of its own) is what a list is taken for, and
+`statements` a text; `entry_point`, the function that `check` is called with.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from sandbox.judging.runners.unittest_tests import method_names
+from schemas.dialog import Dialog, MetricSpec, Turn
+from schemas.episode import Episode
+from schemas.problem import Problem, SuiteKind
+from schemas.score import UnscoredReason, reason_of
+from schemas.verdict import Outcome, TestVerdict
+from tasks.benchmarks.contract import Played, TestRun
+from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.rubrics import arguments_of
+from tasks.language.code_block import first_python_block
+from tasks.metrics.unit_tested_code import unit_tests
+
+KINDS = ("statements", "asserts", "check", "unittest")
+_FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """What one metric of an answer runs."""
+
+    name: str
+    """`unit_tests`, on a turn that has several `unit_tests#2` and so on: also the score's."""
+    tests: tuple[str, ...]
+    kind: SuiteKind
+    entry_point: str
+
+
+def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
+    """The tests that a metric's arguments describe.
+
+    Raises:
+        BadRow: unknown_tests.
+    """
+    tests, entry_point = given.get("tests"), given.get("entry_point", "")
+    listed = [tests] if isinstance(tests, str) else tests
+    if not isinstance(listed, list) or not listed or not all(isinstance(one, str) and one.strip() for one in listed):
+        raise BadRow("unknown_tests", f"{name}: `tests` is a text or a list of texts, not {tests!r}"[:200])
+    kind = given.get("kind", "asserts" if isinstance(tests, list) else "statements")
+    if kind not in KINDS or not isinstance(entry_point, str) or (kind == "check" and not entry_point):
+        raise BadRow("unknown_tests", f"{name}: kind {kind!r} is none of {', '.join(KINDS)}, or check has no entry_point")
+    try:
+        for text in listed if kind == "asserts" else ["\n".join(listed)]:
+            ast.parse(text)
+        if kind == "unittest":
+            method_names("\n".join(listed))
+    except (SyntaxError, ValueError, RecursionError) as fault:
+        raise BadRow("unknown_tests", f"{name}: {fault}") from None
+    return Tests(name, tuple(listed), next(one for one in get_args(SuiteKind) if one == kind), entry_point)
+
+
+def tests_of(turn: Turn) -> Iterator[Tests]:
+    """The tests of an answer, numbered as its scores are. Raises: as `read_tests`."""
+    specs = [spec for spec in turn.metrics if is_tested(spec)]
+    for number, spec in enumerate(specs, 1):
+        yield read_tests(spec.name if number == 1 else f"{spec.name}#{number}", arguments_of(spec))
+
+
+def is_tested(spec: MetricSpec) -> bool:
+    """Whether the metric runs programs."""
+    return spec.name == unit_tests.name
+
+
+def has_tests(dialog: Dialog) -> bool:
+    """Whether an answer of the dialogue is a program with tests."""
+    return any(is_tested(spec) for turn in dialog.turns if turn.is_generated for spec in turn.metrics)
+
+
+def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+    """A program for each `unit_tests` of each answer that the model gives."""
+    return tuple(
+        TestRun(turn.turn, tests.name, _code(episode.answer(turn.turn)), tests.tests, tests.kind, tests.entry_point)
+        for turn in dialog.turns
+        if turn.is_generated
+        for tests in tests_of(turn)
+    )
+
+
+def _code(answer: str | None) -> str | None:
+    """The first block tagged python, else the first block, else the whole answer."""
+    if answer is None:
+        return None
+    block = _FENCED.search(answer)
+    code = first_python_block(answer)
+    return block.group(1) if block and code == answer else code
+
+
+def tested(played: Played, turn: Turn, name: str) -> float | UnscoredReason:
+    """The share of a metric's tests that an answer passes, or why there is none."""
+    verdict = next((one for one in played.verdicts if (one.turn, one.instruction_id) == (turn.turn, name)), None)
+    if verdict is None or verdict.outcome is Outcome.INFRA:
+        return UnscoredReason.INFRA
+    if verdict.outcome is Outcome.UNSCORED:
+        return UnscoredReason.TOOLCHAIN_MISSING
+    if verdict.outcome is Outcome.ERROR:
+        return reason_of(played.episode, turn.turn)
+    return unit_tests(*_counted(verdict))
+
+
+def _counted(verdict: TestVerdict) -> tuple[int, int]:
+    return (verdict.n_passed or 0, verdict.n_cases) if verdict.n_cases else (int(verdict.outcome is Outcome.PASSED), 1)

@@ -1,0 +1,39 @@
+"""The notebook in the README, run as it stands there."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from flows.notebook import evaluate
+from tasks.benchmarks import registry
+from tests.own_files import ROOT
+
+CELL = re.compile(r"^```python\n(from flows\.notebook.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_readme_stages_evaluates_and_queries(
+    standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [cell] = CELL.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sum(bool(line.strip()) for line in cell.splitlines()) == 10
+    monkeypatch.setenv("PARLEY_HOME", str(standing_home))
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(str(registry.load("unidial").data.sample / "locomo"), tmp_path / "LoCoMo")
+    names: dict[str, Any] = {}
+    exec(compile(cell, "README.md", "exec"), names)
+    assert [run.status for run in names["runs"]] == ["finished", "finished"]
+    scores = names["scores"]
+    assert set(scores["model"]) == {"control:gold", "control:empty"}
+    assert scores["n_unscored"].sum() == 0
+    assert set(scores.loc[scores["model"] == "control:empty", "mean"]) == {0.0}
+    assert len(names["answers"]) == 2 * names["staged"]["staged"]
+
+
+def test_a_field_that_nobody_knows_is_refused(home: Path) -> None:
+    with pytest.raises(ValidationError, match="colour"):
+        evaluate("unidial.locomo", model="control:gold", colour="red")
