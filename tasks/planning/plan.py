@@ -20,7 +20,7 @@ from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
 from tasks.planning.choice import choose, find_setting
 from tasks.planning.dataset import dataset_digest, find_data, played_dialogs, require_dialogs
-from tasks.planning.embedders import choose_embedder
+from tasks.planning.embedders import choose_embedder, is_in_play
 from tasks.planning.judges import PlannedJudge, choose_judges
 from tasks.planning.known_runs import find_run
 from tasks.planning.request import EvaluationRequest, ModelRequest
@@ -246,7 +246,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,
-        embedder_in_play=embedder.identity if embedder and benchmark.setting(setting).embedder_in_play else None,
+        embedder_in_play=embedder.identity if embedder and is_in_play(request, benchmark.setting(setting)) else None,
         agent=_agent(request.model),
     )
     if resumed is not None:

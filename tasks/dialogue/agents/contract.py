@@ -36,7 +36,7 @@ class AgentRequest:
     steps: tuple[Step, ...]
     """All messages, and the agent's own steps, of an earlier attempt that was cut off. Its state is made anew from them."""
     embedder: "TextVectors | None" = None
-    """Where the setting has `embedder_in_play`."""
+    """Where the setting has `embedder_in_play`, or the agent needs one."""
     workspaces: Workspaces | None = None
     """Where it may work; a run always has it."""
 
@@ -74,6 +74,8 @@ class Agent:
     """name -> text of every prompt that it uses; part of its dialogues' ids."""
     calls_per_turn: int = 1
     """Requests that one of its turns takes at most; the dry run counts them."""
+    needs_embedder: bool = False
+    """Whether it asks for vectors. Its runs are then refused without `--embedder`, which is part of its dialogues' ids."""
 
     def identity(self, given: Mapping[str, str]) -> AgentIdentity:
         """The agent with these options, as ids hold it.

@@ -9,7 +9,14 @@ from schemas.plugins import found, known
 if TYPE_CHECKING:
     from tasks.dialogue.agents.contract import Agent
 
-BUILT_IN = MappingProxyType({"chain_of_thought": "tasks.dialogue.agents.chain_of_thought"})
+BUILT_IN = MappingProxyType(
+    {
+        "a-mem": "tasks.dialogue.agents.memory.a_mem",
+        "chain_of_thought": "tasks.dialogue.agents.chain_of_thought",
+        "hipporag": "tasks.dialogue.agents.memory.hipporag",
+        "memoryos": "tasks.dialogue.agents.memory.memory_os",
+    }
+)
 GROUP = "parley.agents"
 
 

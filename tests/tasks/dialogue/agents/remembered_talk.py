@@ -1,0 +1,189 @@
+"""A talk whose answers hang on what is remembered of it, a model that plays both parts, and vectors made of words."""
+
+import asyncio
+import itertools
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
+from schemas.episode import Step
+from schemas.run import ModelIdentity, Provider, Sampling
+from tasks.dialogue.agents import registry
+from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.agents.memory.remembering import Ask, Thinking
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.scripted_user import ScriptedUser
+from tasks.dialogue.seats import Cast
+from tasks.dialogue.transcript import Transcript
+from tasks.language.chat_model import ChatRequest, Completion
+from tests.problems import simple_problem
+
+AGENTS = ("a-mem", "hipporag", "memoryos")
+DIM = 512
+Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
+_WORD = re.compile(r"[a-z]+")
+_LAST = re.compile(r"(?:Now I say:\s*)?([^\n]*)\Z")
+Reply = Callable[[str], str]
+
+
+@dataclass
+class Words:
+    """Vectors of words: texts are the more alike, the more words they share. Longer texts than `longest` have none."""
+
+    longest: int = 10**6
+    asked: list[str] = field(default_factory=list[str])
+
+    async def find(self, texts: Sequence[str]) -> Mapping[str, Vector]:
+        await asyncio.sleep(0)
+        self.asked += texts
+        return {text: self._vector(text) for text in texts if text.strip() and len(text) <= self.longest}
+
+    def _vector(self, text: str) -> Vector:
+        vector = np.full(DIM, 1e-3, dtype=np.float32)
+        for word in _WORD.findall(text.lower()):
+            vector[zlib.crc32(word.encode()) % DIM] += 1
+        return vector / np.linalg.norm(vector)
+
+
+def names_in(text: str) -> list[str]:
+    """Words with a capital, but for those that begin a line or a sentence."""
+    return re.findall(r"(?<![.:?\n]) ([A-Z][a-z]+)", text)
+
+
+def reply(prompt: str) -> str:
+    """What the model says: names, a link to the first neighbour, a subject, as asked for; else an echo of the question."""
+    if "open information" in prompt or '"triples"' in prompt:
+        names = names_in(prompt.rsplit("\n\n", 1)[-1])
+        return json.dumps({"entities": names, "triples": [[a, "and", b] for a, b in itertools.pairwise(names)]})
+    if '{"entities"' in prompt:
+        return json.dumps({"entities": names_in(prompt.rsplit("\n\n", 1)[-1])})
+    if '"links"' in prompt:
+        first = re.findall(r"^\[(\d+)\]", prompt, re.MULTILINE)[0]
+        return (
+            f'```json\n{{"links": [{first}], "neighbours": {{"{first}": {{"context": "changed later", "tags": ["old"]}}}}}}\n```'
+        )
+    if '"context"' in prompt:
+        return json.dumps({"keywords": names_in(prompt), "context": "a fact", "tags": ["fact"]})
+    if '"subject"' in prompt:
+        return json.dumps({"subject": "all things", "keywords": ["things"]})
+    if '"profile"' in prompt:
+        return json.dumps({"profile": "likes facts", "user": ["asks much"], "assistant": ["knows little"]})
+    found = _LAST.search(prompt.strip())
+    return f"noted: {found.group(1) if found else ''}"
+
+
+@dataclass
+class Talker:
+    """A model that says `reply`, and keeps what it was asked. It waits its turn, so that talks come in between each other."""
+
+    answer: Reply = reply
+    asked: list[ChatRequest] = field(default_factory=list[ChatRequest])
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(provider=Provider.CONTROL, name="talker")
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        return Completion(content=self.answer(request.messages[-1].content), finish_reason="stop", n_calls=1)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def messages(self) -> list[ChatRequest]:
+        """The requests for the user to see, without the memory's own."""
+        return [one for one in self.asked if "JSON alone" not in one.messages[-1].content]
+
+
+T = TypeVar("T")
+
+
+def thought(thinking: Thinking[T]) -> T:
+    """What a memory comes to, with the answers and vectors that it wants."""
+    words = Words()
+    told: Any = None
+    while True:
+        try:
+            wanted = thinking.send(told)
+        except StopIteration as done:
+            return done.value
+        told = reply(wanted.prompt) if isinstance(wanted, Ask) else asyncio.run(words.find(wanted.texts))
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What a user says, after what was said before."""
+
+    name: str
+    said: tuple[str, ...]
+    context: tuple[Turn, ...] = ()
+    golden: tuple[str, ...] = ()
+    history: HistoryPolicy = HistoryPolicy.ON_POLICY
+
+    @property
+    def dialog(self) -> Dialog:
+        turns: list[Turn] = []
+        for number, text in enumerate(self.said, 1):
+            golden = self.golden[number - 1] if self.golden else None
+            turns += [
+                Turn(turn=number, role=Role.USER, content=text),
+                Turn(turn=number, role=Role.ASSISTANT, reference=golden),
+            ]
+        problem = simple_problem(self.name, self.name, "pass")
+        return Dialog(
+            benchmark=problem.benchmark,
+            dataset_version=problem.dataset_version,
+            dialog_id=self.name,
+            problem_id=self.name,
+            turns=tuple(turns),
+            row_digest=self.name,
+        )
+
+    async def play(
+        self, agent: str, model: Talker, vectors: Words | None = None, steps: tuple[Step, ...] = (), max_steps: int = 1000
+    ) -> Ending:
+        """Play it with the agent, from these steps on."""
+        request = AgentRequest({}, model, Sampling(), steps, embedder=vectors or Words())
+        async with registry.load(agent).begin(request) as make_seat:
+            problem = simple_problem(self.name, self.name, "pass")
+            opening = Transcript(problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context)
+            cast = Cast(make_seat(self.history), ScriptedUser(self.said), max_turns=99, max_steps=max_steps)
+            return await play_dialogue(opening, cast, lambda step: None)
+
+
+def context_of(*rounds: tuple[str, str]) -> tuple[Turn, ...]:
+    """A talk before the dialogue."""
+    return tuple(
+        Turn(turn=number, role=role, content=text)
+        for number, pair in enumerate(rounds, 1)
+        for role, text in zip((Role.USER, Role.ASSISTANT), pair, strict=True)
+    )
+
+
+FACTS = tuple(
+    (f"Tell me of {place}.", f"The mayor of {place} is {mayor}, who comes from {home}.")
+    for place, mayor, home in (
+        ("Avalon", "Ada", "Rome"),
+        ("Brig", "Bo", "Oslo"),
+        ("Caen", "Cy", "Lima"),
+        ("Dover", "Di", "Cairo"),
+        ("Essen", "Eve", "Paris"),
+        ("Faro", "Fay", "Delhi"),
+        ("Genoa", "Gus", "Tokyo"),
+        ("Hull", "Hal", "Quito"),
+        ("Izmir", "Ivo", "Accra"),
+        ("Jena", "Jo", "Kyoto"),
+        ("Kiel", "Kay", "Minsk"),
+        ("Leeds", "Lu", "Dakar"),
+    )
+)
+LONG = Talk("long", ("Who is the mayor of Dover?", "And what of Kiel?"), context_of(*FACTS))
+SHORT = Talk("short", tuple(user for user, _ in FACTS[:4]))
