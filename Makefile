@@ -48,7 +48,7 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-night clean
+.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-night clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -160,6 +160,9 @@ bench-convcode: install bubblewrap ## a static night of 11,400 turns beside its 
 
 bench-talk2code: install ## 2,664 interactive dialogues beside their ideal, and 14,396 turns embedded by MiniLM: some minutes
 	$(BIN)/python -m tests.bench.talk2code $(BENCH_ARGS)
+
+bench-unidial: install ## MathChat's 5,276 dialogues and judgements beside their ideal, and the memory of LoCoMo's 1,986: some minutes
+	$(BIN)/python -m tests.bench.unidial $(BENCH_ARGS)
 
 references: install bubblewrap ## HumanEval's, MBPP's and MBXP's reference solutions through the sandbox (needs the data)
 	$(BIN)/python -m tests.bench.references $(BENCH_ARGS)
