@@ -1,5 +1,6 @@
 """Estimates the work and cost of a run before anything is started."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -204,7 +205,8 @@ def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | No
     asked = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
     scripted, generated = episode.dialog.scripted_answers, plan.due(episode.dialog).answered
     answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
-    history, due, each = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, Calls(), _answer_tokens(plan)
+    history, each = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, _answer_tokens(plan)
+    due = Calls() if answered else _context_calls(plan, episode, history, each)
     n = _calls_per_turn(plan)
     for turn in sorted({*generated, *scripted}):
         new = asked.get(turn, _reply_tokens(plan, episode, holds_all=not keeps_all))
@@ -213,6 +215,13 @@ def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | No
         if keeps_all:
             history += new + (_tokens(scripted[turn]) if turn in scripted else each)
     return due
+
+
+def _context_calls(plan: RunPlan, episode: WantedEpisode, tokens: int, each: int) -> Calls:
+    """What an agent asks of the talk before the dialogue: each round by itself."""
+    asked = 0 if plan.spec.agent is None else agents.load(plan.spec.agent.name).calls_per_context_round
+    n = asked * math.ceil(episode.dialog.context_turns / 2)
+    return Calls(n, asked * tokens, n * each)
 
 
 def _calls_per_turn(plan: RunPlan) -> int:

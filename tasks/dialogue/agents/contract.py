@@ -74,6 +74,8 @@ class Agent:
     """name -> text of every prompt that it uses; part of its dialogues' ids."""
     calls_per_turn: int = 1
     """Requests that one of its turns takes at most; the dry run counts them."""
+    calls_per_context_round: int = 0
+    """Requests at most for a round of a talk before the dialogue, made before the first answer; the dry run counts them, too."""
     needs_embedder: bool = False
     """Whether it asks for vectors. Its runs are then refused without `--embedder`, which is part of its dialogues' ids."""
 

@@ -113,5 +113,6 @@ AGENT = Agent(
     begin=remembering(Notes, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},
     calls_per_turn=3,
+    calls_per_context_round=2,
     needs_embedder=True,
 )

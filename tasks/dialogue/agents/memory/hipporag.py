@@ -134,5 +134,6 @@ AGENT = Agent(
     begin=remembering(PassageGraph, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_question")},
     calls_per_turn=3,
+    calls_per_context_round=1,
     needs_embedder=True,
 )

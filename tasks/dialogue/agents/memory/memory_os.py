@@ -152,5 +152,6 @@ AGENT = Agent(
     begin=remembering(Stores, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},
     calls_per_turn=3,
+    calls_per_context_round=2,
     needs_embedder=True,
 )

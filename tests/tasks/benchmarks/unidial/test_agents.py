@@ -28,7 +28,9 @@ def test_a_run_with_each_agent_is_counted_and_compared_with_the_model_alone(stan
         for agent, calls in CALLS.items():
             vectors = ("--embedder", f"openai:mock-embedder@{embedder.base_url}", "--embedder-revision", "1")
             given = ("--agent", agent, *vectors) if agent else ()
+            estimate = parley(standing_home, "run", *asked, *given, "--dry-run").json()
             line = parley(standing_home, "run", *asked, *given).json()
+            assert line["model_calls"] <= estimate["calls"] <= N_DIALOGS * (3 + 2 * (N_UNITS + 1))
             assert (line["model_calls"], line["n_unscored"]) == (N_DIALOGS * calls, 0)
             runs[agent] = line["run_id"]
         again = parley(standing_home, "run", *asked, *given).json()
