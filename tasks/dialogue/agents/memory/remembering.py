@@ -111,10 +111,19 @@ class RememberingSubject:
     async def speak(self, transcript: Transcript) -> Step | Stop:
         """The next answer that the memory wants, or the message.
 
-        Raises: as `ChatSubject.answer`; and ModelUnavailable of the embedder.
+        Raises: as `ChatSubject.answer`; ModelUnavailable of the embedder; ValueError where an earlier round's kept answers are
+            not those that the memory wants.
         """
+        scripted = transcript.dialog.scripted_answers
         while self._round < transcript.turn:
-            asked = await self._go_on(_as_of(transcript, self._round + 1))
+            turn = self._round + 1
+            if turn < transcript.turn and turn in scripted:
+                self._round = turn  # nobody was asked in it: the next round takes it in
+                continue
+            asked = await self._go_on(_as_of(transcript, turn))
+            if asked is not None and turn < transcript.turn:
+                where = f"round {turn} of {transcript.dialog.dialog_id}"
+                raise ValueError(f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?")
             if asked is not None:
                 step = await self._chat.answer(transcript, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT)
                 return step.model_copy(update={"labels": ((PURPOSE, asked.purpose),)}) if isinstance(step, Step) else step

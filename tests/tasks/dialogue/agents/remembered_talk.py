@@ -18,6 +18,7 @@ from tasks.dialogue.agents import registry
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.memory.remembering import Ask, Thinking
 from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.scripted_answers import partly_scripted
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 from tasks.dialogue.transcript import Transcript
@@ -127,6 +128,8 @@ class Talk:
     context: tuple[Turn, ...] = ()
     golden: tuple[str, ...] = ()
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
+    scripted: tuple[int, ...] = ()
+    """Rounds whose golden answers are said as they stand."""
 
     @property
     def dialog(self) -> Dialog:
@@ -135,7 +138,9 @@ class Talk:
             golden = self.golden[number - 1] if self.golden else None
             turns += [
                 Turn(turn=number, role=Role.USER, content=text),
-                Turn(turn=number, role=Role.ASSISTANT, reference=golden),
+                Turn(turn=number, role=Role.ASSISTANT, content=golden, do_eval=False)
+                if number in self.scripted
+                else Turn(turn=number, role=Role.ASSISTANT, reference=golden),
             ]
         problem = simple_problem(self.name, self.name, "pass")
         return Dialog(
@@ -155,7 +160,9 @@ class Talk:
         async with registry.load(agent).begin(request) as make_seat:
             problem = simple_problem(self.name, self.name, "pass")
             opening = Transcript(problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context)
-            cast = Cast(make_seat(self.history), ScriptedUser(self.said), max_turns=99, max_steps=max_steps)
+            cast = Cast(
+                partly_scripted(make_seat(self.history), self.dialog), ScriptedUser(self.said), max_turns=99, max_steps=max_steps
+            )
             return await play_dialogue(opening, cast, lambda step: None)
 
 
