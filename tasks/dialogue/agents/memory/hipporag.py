@@ -6,11 +6,10 @@ passages that the walk comes to most are recalled. Passages are seeds too, as fa
 share (HippoRAG 2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tasks.dialogue.agents.contract import Agent
-from tasks.dialogue.agents.memory.pagerank import pagerank
 from tasks.dialogue.agents.memory.remembering import (
     PROMPTS,
     Ask,
@@ -57,9 +56,8 @@ class PassageGraph:
         self._vectors.update(vectors)
         passage = self._node()
         self._passages[passage] = unit
+        self._join_alike([name for name in names if name not in self._entities])
         for name in names:
-            if name not in self._entities:
-                self._join_alike(name)
             node = self._entities[name]
             self._passages_of.setdefault(node, set()).add(passage)
             self._strengthen(node, passage)
@@ -69,6 +67,8 @@ class PassageGraph:
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
         """The passages that the walk from the question's entities comes to most."""
+        from tasks.dialogue.agents.memory.pagerank import pagerank
+
         reply = yield Ask("question", fill(PROMPTS["hipporag_question"], question=question))
         names = _plain(texts_in(read_object(reply).get("entities")))
         vectors: Mapping[str, Vector] = yield Embed((question, *names))
@@ -93,14 +93,21 @@ class PassageGraph:
     def _node(self) -> int:
         return self._n_nodes
 
-    def _join_alike(self, name: str) -> None:
-        """Make an entity, and join it to those that mean nearly the same."""
-        node, own = self._node(), self._vectors.get(name)
-        alike = {other: _likeness(own, self._vectors.get(text)) for text, other in self._entities.items()}
-        self._entities[name] = node
-        for other, likeness in alike.items():
-            if likeness >= SYNONYM:
-                self._strengthen(other, node, likeness)
+    def _join_alike(self, new: Sequence[str]) -> None:
+        """Make entities, and join each to those before it that mean nearly the same."""
+        import numpy as np
+
+        for name in new:
+            self._entities[name] = self._node()
+        known = [name for name in self._entities if name in self._vectors]
+        fresh = [name for name in new if name in self._vectors]
+        if not fresh:
+            return
+        alike = np.stack([self._vectors[name] for name in known]) @ np.stack([self._vectors[name] for name in fresh]).T
+        for row, column in np.argwhere(alike >= SYNONYM):
+            first, second = self._entities[known[row]], self._entities[fresh[column]]
+            if first < second:
+                self._strengthen(first, second, float(alike[row, column]))
 
     def _strengthen(self, first: int, second: int, weight: float = 1.0) -> None:
         pair = (min(first, second), max(first, second))
