@@ -116,7 +116,7 @@ def test_the_first_judgements_are_asked_for_while_other_dialogues_are_still_play
             subject.holds_after = None
             _, said = driver.communicate(timeout=120)
         assert driver.returncode == 0, said
-        assert 0 < judged_meanwhile
+        assert judged_meanwhile > 0
         assert answered < N_DIALOGS * N_ROUNDS
 
 
