@@ -27,6 +27,8 @@ class HistoryPolicy(StrEnum):
     """The golden answers of the dialog stand in for its own."""
     LAST_CODE_AND_FEEDBACK = "last_code_and_feedback"
     """Problem, previous code, current feedback; nothing older (ConvCodeWorld)."""
+    FIRST_ROUND = "first_round"
+    """I_1, A_1, I_n: the first round and the new message; nothing between them (CodeIF-Bench section 5.3)."""
     UPSTREAM_V0 = "upstream_v0"
     """Accumulated prompts, the base answer, the new requirement: what CodeIF-Bench's published n_round runs sent."""
 

@@ -122,7 +122,9 @@ class QualityGate:
             plan.lake.read_arrow("scores", plan.lake.parts("scores", **plan.keys)),
             episode_rounds={name: one.last_turn for name, one in due.items()},
             episode_facts=self._facts,
-            metric_ranges={name: benchmark.scores.ranges.get(name, (0.0, 1.0)) for name in benchmark.scores.metrics},
+            metric_ranges={
+                name: benchmark.scores.ranges.get(name, (0.0, 1.0)) for name in benchmark.metrics_of(plan.spec.setting)
+            },
             due_scores={name: one.scores for name, one in due.items()},
             implications=tuple(Implication(*implied) for implied in benchmark.scores.implications),
         )

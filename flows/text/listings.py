@@ -73,7 +73,7 @@ def _metrics(_home: Home) -> Rows:
 
     rows = []
     for name in registry.names():
-        for metric in registry.load(name).scores.metrics:
+        for metric in registry.load(name).all_metrics:
             found = metrics.load(metric)
             rows.append((metric, found.version, name, found.summary))
     return ("metric", "version", "benchmark", "about"), rows

@@ -63,7 +63,7 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
         for record in records:
             if record["benchmark"] == benchmark:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
-        metrics = registry.load(benchmark).scores.metrics
+        metrics = registry.load(benchmark).all_metrics
         found = tuple(name for name in metrics if any(name in results for results in runs.values()))
         labels = _labels([next(iter(results.values())) for results in runs.values()])
         yield ResultTable(benchmark, labels, tuple(runs.values()), found)

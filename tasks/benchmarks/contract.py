@@ -188,6 +188,15 @@ class Benchmark:
                 named |= dict.fromkeys(option.prompts, True)
         return {name: text for name, text in chosen.prompts.items() if named.get(name, True)}
 
+    def metrics_of(self, setting: str) -> tuple[str, ...]:
+        """Metrics of a setting's scores, in the order of a result table's columns."""
+        return (*self.scores.metrics, *self.setting(setting).metrics)
+
+    @property
+    def all_metrics(self) -> tuple[str, ...]:
+        """Metrics of all settings, in that order."""
+        return tuple(dict.fromkeys((*self.scores.metrics, *(name for s in self.settings.values() for name in s.metrics))))
+
     def limits_of(self, setting: str) -> Limits:
         """Bounds of a setting's programs."""
         return self.setting(setting).limits or self.programs.limits

@@ -91,7 +91,8 @@ class Scores:
     """What is measured."""
 
     metrics: tuple[str, ...]
-    """In the order of the result table's columns. First the headline; the first three stand in tables of many settings."""
+    """In the order of the result table's columns. First the headline; the first three stand in tables of many settings. A setting
+    may have further ones of its own (`Setting.metrics`)."""
     score: MakeScores
     texts_to_embed: TextsToEmbed | None = None
     """Asked where the setting has an embedder."""

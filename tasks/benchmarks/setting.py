@@ -85,6 +85,8 @@ class Setting:
     """False where nothing of it is run: its runs need no sandbox."""
     limits: Limits | None = None
     """Of its programs; None where the benchmark's are its own."""
+    metrics: tuple[str, ...] = ()
+    """Of its scores alone, after those that all settings may have: a metric that comes later renews no run of the others."""
     most_tokens: int | None = None
     """Of one answer; a run may ask for fewer. It holds for an agent's requests, too."""
 

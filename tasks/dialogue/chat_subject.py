@@ -127,6 +127,14 @@ def _upstream_v0(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
     return Message(Role.USER, earlier), Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]), new
 
 
+def _first_round(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
+    """The first round, then the new message, as if nothing had been said between them."""
+    new = Message(Role.USER, spoken[transcript.turn, Role.USER])
+    if transcript.turn == 1:
+        return (new,)
+    return Message(Role.USER, spoken[1, Role.USER]), Message(Role.ASSISTANT, spoken[1, Role.ASSISTANT]), new
+
+
 def _last_code_and_feedback(transcript: Transcript, spoken: Spoken) -> tuple[Message, ...]:
     """The round's message alone: it holds problem, previous code and feedback."""
     return (Message(Role.USER, spoken[transcript.turn, Role.USER]),)
@@ -137,6 +145,7 @@ RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, 
         HistoryPolicy.ON_POLICY: _on_policy,
         HistoryPolicy.REFERENCE: _reference,
         HistoryPolicy.LAST_CODE_AND_FEEDBACK: _last_code_and_feedback,
+        HistoryPolicy.FIRST_ROUND: _first_round,
         HistoryPolicy.UPSTREAM_V0: _upstream_v0,
     }
 )

@@ -1,9 +1,19 @@
 """Programs that a seat has run while its dialogue goes on."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from schemas.problem import SuiteKind
 from schemas.verdict import ProgramVerdict
+
+
+@dataclass(frozen=True)
+class WantedProgram:
+    """Code and its tests."""
+
+    kind: SuiteKind
+    code: str
+    tests: tuple[str, ...]
 
 
 class ProgramRunner(Protocol):

@@ -1,4 +1,4 @@
-"""Instruction following in a conversation (CodeIF-Bench section 3.2, equations 1 to 3).
+"""Instruction following in a conversation (CodeIF-Bench section 3.2, equations 1 to 4).
 
 All are pure functions of one dialogue's verdicts. The benchmark's scoring asks them only where the verdicts they read are there
 (no answer and infra leave gaps). Shares are in [0, 1].
@@ -118,3 +118,22 @@ def instruction_forgetting_ratio(verdicts: Sequence[TurnVerdicts], n: int) -> fl
     if not passed_before:
         return None
     return sum(not now[i] for i in passed_before) / len(passed_before)
+
+
+@metric("instruction_following_efficiency", version=1, title="IFE")
+def instruction_following_efficiency(verdicts: Sequence[TurnVerdicts], n: int) -> float:
+    """Instructions given up to turn `n` that its answer passes, by the number of turns that this took.
+
+    Args:
+        verdicts: one per turn, in order; each holds the instructions given so far, each once, however often it was given.
+        n: 1-based turn, feedback turns counted.
+
+    Returns:
+        Ratio in [0, 1]; 1 where each turn gave another instruction and the answer passes them all.
+
+    Raises:
+        ValueError: `n` is outside 1..len(verdicts), or nothing was run on its answer.
+
+    Source: CodeIF-Bench eq. 4 (section 3.2).
+    """
+    return sum(_test_sequence(verdicts, n).values()) / n

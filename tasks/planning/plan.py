@@ -177,7 +177,7 @@ class RunPlan:
         files = ("episodes", "run_episodes", "test_verdicts", "scores", *(("judge_verdicts",) if self.judges else ()))
         return {
             "environment": self.environment,
-            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.scores.metrics},
+            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics_of(self.spec.setting)},
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
             **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),

@@ -30,7 +30,7 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
 
 def metric_directions() -> dict[str, str]:
     """Metrics of all benchmarks -> `higher` or `lower`, which is better; without those that only describe."""
-    measured = {name for benchmark in registry.names() for name in registry.load(benchmark).scores.metrics}
+    measured = {name for benchmark in registry.names() for name in registry.load(benchmark).all_metrics}
     found = {name: metrics.load(name).better for name in sorted(measured)}
     return {name: better for name, better in found.items() if better is not None}
 

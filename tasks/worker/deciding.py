@@ -101,7 +101,8 @@ def _without_answer(episode: Episode) -> Decided:
 
 def _told_in_dialogue(episode: Episode) -> dict[str, Decided]:
     """Reports of programs run within the dialogue, by verdict id; timeouts too, since later messages built on them."""
-    return {step.program.verdict_id: _of_cases(step.program, ()) for step in episode.steps if step.program is not None}
+    ran = (report for step in episode.steps for report in (step.program, *step.programs) if report is not None)
+    return {report.verdict_id: _of_cases(report, ()) for report in ran}
 
 
 def _run(sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:

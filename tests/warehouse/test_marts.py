@@ -168,7 +168,7 @@ def test_codeif_strategies_are_pooled_by_instruction(published: SmallLake) -> No
     rows = table(
         published.home,
         "select instruction_id, ia, ca_strict, ca_fraction, ifr, n, n_unscored, n_ca, n_ca_unscored, n_ifr, n_ifr_unscored,"
-        " n_ifr_not_applicable from codeif_strategies where run_id = $run order by instruction_id",
+        " n_ifr_not_applicable from codeif_strategies where run_id = $run and level = 'all' order by instruction_id",
         run=published.alpha_2.run_id,
     )
     assert rows == [
@@ -186,7 +186,7 @@ def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: 
         " ca_fraction_low, ca_fraction_high, ifr, ifr_low, ifr_high, n_ca, n_ca_unscored, n_ca_not_applicable, n_ifr,"
         " n_ifr_unscored, n_ifr_not_applicable"
     )
-    strategies = table(published.home, f"select {shared} from codeif_strategies order by all")
+    strategies = table(published.home, f"select {shared} from codeif_strategies where level = 'all' order by all")
     slots = f"select {shared} from codeif_turns where level = 'all' and axis = 'strategy_slot' order by all"
     assert strategies == table(published.home, slots)
     assert len(strategies) == 4 + 4 + 1
@@ -195,7 +195,7 @@ def test_codeif_strategies_are_the_turns_of_their_slot_at_all_levels(published: 
 def test_codeif_strategies_intervals_take_problems_as_clusters(published: SmallLake) -> None:
     [interval] = table(
         published.home,
-        "select ia_low, ia_high from codeif_strategies where run_id = $run and instruction_id = 'base'",
+        "select ia_low, ia_high from codeif_strategies where run_id = $run and level = 'all' and instruction_id = 'base'",
         run=published.alpha_1.run_id,
     )
     assert interval == wilson(2, 3)

@@ -3,37 +3,22 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.codeif.cast import HISTORY, PROMPTS, STATIC, cast
-from tasks.benchmarks.codeif.programs import ANSWER_CLEANUP, UPSTREAM_V0, test_runs
+from tasks.benchmarks.codeif.cast import cast
+from tasks.benchmarks.codeif.exports import EXPORTS
+from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
-from tasks.benchmarks.codeif.scoring import METRICS, score
+from tasks.benchmarks.codeif.scoring import METRICS, due, score
+from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results
-from tasks.benchmarks.setting import About, Option, Setting
+from tasks.benchmarks.setting import About
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,
     instruction_accuracy,
-)
-
-_HISTORY = Option(
-    name=HISTORY,
-    values=("on_policy", UPSTREAM_V0),
-    default="on_policy",
-    affects="episode",
-    always_in_id=True,
-    help="what the model sees of the past: its own dialogue, or what the published n_round runs sent",
-)
-_ANSWER_CLEANUP = Option(
-    name=ANSWER_CLEANUP,
-    values=("none", UPSTREAM_V0),
-    default="none",
-    affects="scoring",
-    always_in_id=True,
-    help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as the published verdicts were made",
 )
 
 BENCHMARK = Benchmark(
@@ -51,14 +36,7 @@ BENCHMARK = Benchmark(
         default_version="current",
         demo=files(__name__) / "demo.yaml",
     ),
-    settings={
-        STATIC: Setting(
-            name=STATIC,
-            help="the instructions come in the dataset's order, without feedback (section 3.1)",
-            options=(_HISTORY, _ANSWER_CLEANUP),
-            prompts=PROMPTS,
-        )
-    },
+    settings=SETTINGS,
     play=Play(cast=cast),
     programs=Programs(
         test_runs=test_runs,
@@ -69,11 +47,15 @@ BENCHMARK = Benchmark(
     scores=Scores(
         metrics=tuple(metric.name for metric, _, _ in METRICS),
         score=score,
+        due=due,
         implications=(
             (conversation_accuracy_strict.name, 1.0, conversation_accuracy_fraction.name, 1.0),
             (conversation_accuracy_strict.name, 1.0, instruction_accuracy.name, 1.0),
         ),
     ),
-    results=Results(marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql"))),
+    results=Results(
+        marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
+        exports=EXPORTS,
+    ),
     recordings=Recordings(answers=import_recording, raw_data=recorded_data),
 )

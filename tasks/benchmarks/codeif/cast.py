@@ -1,36 +1,59 @@
-"""Who sits where: a scripted user and the run's subject (CodeIF-Bench section 3.1, static conversation)."""
+"""Who sits where: the run's subject, and a user with a script or one who reads what the tests say (CodeIF-Bench section 3.1)."""
+
+from functools import partial
 
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
+from schemas.verdict import ProgramVerdict
+from tasks.benchmarks.codeif.programs import wanted_programs
+from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
+from tasks.benchmarks.codeif.settings import DYNAMIC, HISTORY, SETTINGS, STATIC, most_rounds, reviewed_instructions
 from tasks.benchmarks.play import CastRequest
+from tasks.dialogue.instruction_reviewer import InstructionReviewer
+from tasks.dialogue.reviewed_subject import ReviewedSubject
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
-from tasks.language.prompt import PromptTexts, fill
-
-STATIC = "static"
-HISTORY = "history"
-PROMPT_NAMES = ("base", "follow_up")
-PROMPTS = PromptTexts("tasks.benchmarks.codeif", PROMPT_NAMES)
+from tasks.language.prompt import fill
 
 
 def cast(request: CastRequest) -> Cast:
     """The seats of a setting.
 
-    The user knows the dialog's texts only: neither tests nor reference code.
+    A scripted user knows the dialog's texts only: neither tests nor reference code. A reviewer knows what the tests said.
 
     Raises:
         UnknownName: a setting this benchmark does not have.
     """
-    if request.setting != STATIC:
-        raise UnknownName("setting", f"codeif.{request.setting}", (f"codeif.{STATIC}",))
+    if request.setting not in SETTINGS:
+        raise UnknownName("setting", f"codeif.{request.setting}", (f"codeif.{name}" for name in SETTINGS))
+    if request.setting == DYNAMIC:
+        return _dynamic(request)
+    history = HistoryPolicy(request.options[HISTORY]) if request.setting == STATIC else SETTINGS[request.setting].history
     texts = user_texts(request.dialog)
     return Cast(
-        subject=request.subject_seat(HistoryPolicy(request.options[HISTORY])),
+        subject=request.subject_seat(history),
         counterpart=ScriptedUser(texts),
         # One more than there are texts, so that the user ends the dialogue and not the limit.
         max_turns=len(texts) + 1,
     )
+
+
+def _dynamic(request: CastRequest) -> Cast:
+    ids = request.dialog.instruction_ids
+    texts = dict(zip(ids, user_texts(request.dialog), strict=True))
+    reviewed = reviewed_instructions(ids)
+    subject = ReviewedSubject(
+        chat=request.subject_seat(),
+        programs=request.programs,
+        programs_of=lambda _, answer: wanted_programs(request.problem, reviewed, answer),
+    )
+    reviewer = InstructionReviewer(instructions=reviewed, ask=texts.__getitem__, complain=partial(_complaint, texts))
+    return Cast(subject=subject, counterpart=reviewer, max_turns=most_rounds(ids))
+
+
+def _complaint(texts: dict[str, str], instruction_id: str, report: ProgramVerdict) -> str:
+    return fill(REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=report.detail or "no output")
 
 
 def user_texts(dialog: Dialog) -> tuple[str, ...]:

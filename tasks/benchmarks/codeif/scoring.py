@@ -1,46 +1,70 @@
 """Turns verdicts into scores: decides which value is missing and why, and asks the metrics for the others."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from schemas.dialog import Dialog
 from schemas.episode import Episode
+from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import Outcome
+from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
-from tasks.benchmarks.contract import Played, ScoreRequest
+from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.dialogue.instruction_reviewer import review_rounds
 from tasks.metrics.instruction_following import (
     TurnVerdicts,
     conversation_accuracy_fraction,
     conversation_accuracy_strict,
     instruction_accuracy,
+    instruction_following_efficiency,
     instruction_forgetting_ratio,
 )
 from tasks.metrics.registry import Metric
 
 TurnMetric = Metric[[Sequence[TurnVerdicts], int], float] | Metric[[Sequence[TurnVerdicts], int], float | None]
-Needed = Callable[[tuple[str, ...], int], Iterable[tuple[int, str]]]
-"""(instruction ids, turn) -> the (turn, instruction) verdicts that a metric reads."""
 
 
-def _own(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
-    return ((turn, ids[turn - 1]),)
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A turn, as it is scored."""
+
+    instruction_id: str
+    """The instruction that it gave."""
+    given: tuple[str, ...]
+    """Instructions that its answer is held to."""
 
 
-def _conversation(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
-    return ((turn, name) for name in tested_instructions(ids, turn))
+Needed = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
+"""(rounds, turn) -> the (turn, instruction) verdicts that a metric reads."""
 
 
-def _past(ids: tuple[str, ...], turn: int) -> Iterable[tuple[int, str]]:
-    turns = (t for t in range(1, turn + 1) if ids[t - 1] != FUNCTIONALITY_EXTENSION)
-    return ((t, name) for t in turns for name in tested_instructions(ids, t))
+def _own(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+    return ((turn, rounds[turn - 1].instruction_id),)
 
 
-METRICS: tuple[tuple[TurnMetric, Needed, bool], ...] = (
+def _conversation(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+    return ((turn, name) for name in rounds[turn - 1].given)
+
+
+def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
+    turns = (t for t in range(1, turn + 1) if rounds[t - 1].instruction_id != FUNCTIONALITY_EXTENSION)
+    return ((t, name) for t in turns for name in rounds[t - 1].given)
+
+
+Measured = tuple[tuple[TurnMetric, Needed, bool], ...]
+METRICS: Measured = (
     (instruction_accuracy, _own, True),
     (conversation_accuracy_strict, _conversation, False),
     (conversation_accuracy_fraction, _conversation, False),
     (instruction_forgetting_ratio, _past, False),
 )
 """(metric, verdicts it reads, whether it is defined on a Functionality Extension turn)."""
+_OF_SETTING: Mapping[str, Measured] = {
+    DYNAMIC: (*METRICS, (instruction_following_efficiency, _conversation, False)),
+    TWO_ROUND: METRICS[:1],
+}
+"""Where it measures others."""
 
 
 def score(request: ScoreRequest) -> tuple[Score, ...]:
@@ -48,14 +72,35 @@ def score(request: ScoreRequest) -> tuple[Score, ...]:
     return tuple(row for played in request.played for row in _episode_scores(request, played))
 
 
+def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
+    """Accuracy of every turn that the dialog has; of a dynamic conversation all of its first turn: tests decide on more."""
+    if setting == DYNAMIC:
+        first = frozenset((1, metric.name) for metric, _, _ in _OF_SETTING[DYNAMIC])
+        return Due(most_rounds(dialog.instruction_ids), first, is_exact=False)
+    turns = dialog.generated_turns
+    return Due(len(turns), frozenset((turn, instruction_accuracy.name) for turn in turns), turns=turns)
+
+
+def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round, ...]:
+    """The turns that an episode is scored over: the dialog's, or of a dynamic conversation those that took place."""
+    ids = dialog.instruction_ids
+    if setting == DYNAMIC:
+        named = tuple(one.instruction_id for one in review_rounds(episode.messages)) or (BASE_INSTRUCTION,)
+        return tuple(Round(name, tuple(dict.fromkeys(named[:turn]))) for turn, name in enumerate(named, 1))
+    if setting == TWO_ROUND:
+        return tuple(Round(name, (name,)) for name in ids)
+    return tuple(Round(name, tested_instructions(ids, turn)) for turn, name in enumerate(ids, 1))
+
+
 def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
-    """One score for each turn of the dialog and metric defined there; unscored, with its reason, where it cannot be measured."""
-    problem, episode, ids = request.problem, played.episode, played.dialog.instruction_ids
+    """One score for each turn and metric defined there; unscored, with its reason, where it cannot be measured."""
+    problem, episode = request.problem, played.episode
+    rounds = scored_rounds(request.setting, played.dialog, episode)
     outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts}
-    by_turn = _turn_verdicts(ids, outcomes)
+    by_turn = _turn_verdicts(rounds, outcomes)
 
     def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
-        reason = _missing(needed(ids, turn), outcomes, episode)
+        reason = _missing(needed(rounds, turn), outcomes, episode)
         value = None if reason else metric(by_turn, turn)
         if value is None and reason is None:
             reason = UnscoredReason.NOTHING_TO_FORGET
@@ -67,7 +112,7 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
             problem_id=problem.problem_id,
             sample=episode.sample,
             turn=turn,
-            instruction_id=ids[turn - 1],
+            instruction_id=rounds[turn - 1].instruction_id,
             metric=metric.name,
             metric_version=metric.version,
             value=value,
@@ -76,25 +121,21 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
 
     return tuple(
         one(turn, metric, needed)
-        for turn, name in enumerate(ids, 1)
-        for metric, needed, on_extension in METRICS
-        if on_extension or name != FUNCTIONALITY_EXTENSION
+        for turn, round_ in enumerate(rounds, 1)
+        for metric, needed, on_extension in _OF_SETTING.get(request.setting, METRICS)
+        if on_extension or round_.instruction_id != FUNCTIONALITY_EXTENSION
     )
 
 
-def _turn_verdicts(ids: tuple[str, ...], outcomes: Mapping[tuple[int, str], Outcome]) -> tuple[TurnVerdicts, ...]:
+def _turn_verdicts(rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], Outcome]) -> tuple[TurnVerdicts, ...]:
     """Verdicts by turn. A timeout is a failure. Missing verdicts are left out; `_missing` keeps metrics away from them."""
     judged = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.TIMEOUT: False}
     return tuple(
         TurnVerdicts(
-            instruction_id=own,
-            passed={
-                name: judged[outcomes[turn, name]]
-                for name in tested_instructions(ids, turn)
-                if outcomes.get((turn, name)) in judged
-            },
+            instruction_id=round_.instruction_id,
+            passed={name: judged[outcomes[turn, name]] for name in round_.given if outcomes.get((turn, name)) in judged},
         )
-        for turn, own in enumerate(ids, 1)
+        for turn, round_ in enumerate(rounds, 1)
     )
 
 

@@ -1,4 +1,4 @@
-"""Equations 1 to 3 of CodeIF-Bench on tables worked by hand, and what must hold for every table."""
+"""Equations 1 to 4 of CodeIF-Bench on tables worked by hand, and what must hold for every table."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,11 +11,18 @@ from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
     conversation_accuracy_strict,
     instruction_accuracy,
+    instruction_following_efficiency,
     instruction_forgetting_ratio,
 )
 
 Verdicts = tuple[TurnVerdicts, ...]
-ALL = (instruction_accuracy, conversation_accuracy_strict, conversation_accuracy_fraction, instruction_forgetting_ratio)
+ALL = (
+    instruction_accuracy,
+    conversation_accuracy_strict,
+    conversation_accuracy_fraction,
+    instruction_forgetting_ratio,
+    instruction_following_efficiency,
+)
 
 
 def table(*rows: str) -> Verdicts:
@@ -62,6 +69,11 @@ def test_an_instruction_whose_tests_were_not_run_on_this_answer_is_not_forgotten
     verdicts = (*table("+"), extension, TurnVerdicts("I3", {"I1": True, "I3": False}))
     assert instruction_forgetting_ratio(verdicts, 3) == 0.0
     assert conversation_accuracy_fraction(verdicts, 3) == 0.5
+
+
+def test_ife_is_two_thirds_when_two_instructions_take_three_rounds() -> None:
+    asked_again = TurnVerdicts("I2", {"I1": True, "I2": True})
+    assert instruction_following_efficiency((*table("+", "+-"), asked_again), 3) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("metric", ALL)

@@ -1,4 +1,4 @@
--- One row per run x strategy (the instruction of a turn; `base` is the first), over all levels.
+-- One row per run x level x strategy (a turn's instruction; `base` is the first); level 'all' only in runs of several levels.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.sandbox, runs.isolated
@@ -7,23 +7,56 @@ changed as (
         on runs.run_id = changed_runs.run_id
     where runs.benchmark = 'codeif'
 ),
-measured as (
-    select scores.run_id, scores.instruction_id, scores.problem_id, scores.metric, scores.value, scores.unscored_reason
+episode_levels as (
+    select episodes.run_id, episodes.episode_id, problems.level
+    from changed_episodes as episodes
+    inner join changed
+        on episodes.run_id = changed.run_id
+    inner join problems
+        on episodes.benchmark = problems.benchmark
+        and episodes.dataset_version = problems.dataset_version
+        and episodes.problem_id = problems.problem_id
+        and episodes.row_digest = problems.row_digest
+),
+values_of_levels as (
+    select
+        scores.run_id,
+        scores.instruction_id,
+        scores.problem_id,
+        scores.metric,
+        scores.value,
+        scores.unscored_reason,
+        coalesce(episode_levels.level, 'unknown') as level
     from scores
     inner join changed
         on scores.run_id = changed.run_id
+    left join episode_levels
+        on scores.run_id = episode_levels.run_id
+        and scores.episode_id = episode_levels.episode_id
     where scores.turn > 0 and scores.instruction_id is not null
+),
+runs_of_several_levels as (
+    select run_id from values_of_levels
+    group by run_id
+    having count(distinct level) > 1
+),
+measured as (
+    select run_id, level, instruction_id, problem_id, metric, value, unscored_reason from values_of_levels
+    union all
+    select run_id, 'all' as level, instruction_id, problem_id, metric, value, unscored_reason from values_of_levels
+    semi join runs_of_several_levels using (run_id)
 ),
 strategies as (
     select
         run_id,
+        level,
         instruction_id,
         pooled(value, problem_id, unscored_reason, metric = 'instruction_accuracy') as ia,
         pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_strict') as ca_strict,
         pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_fraction') as ca_fraction,
         pooled(value, problem_id, unscored_reason, metric = 'instruction_forgetting_ratio') as ifr
     from measured
-    group by run_id, instruction_id
+    group by run_id, level, instruction_id
 )
 select
     strategies.run_id,
@@ -31,6 +64,7 @@ select
     changed.model,
     changed.setting,
     changed.dataset_version,
+    strategies.level,
     strategies.instruction_id,
     strategies.ia.mean as ia,
     strategies.ia.low as ia_low,

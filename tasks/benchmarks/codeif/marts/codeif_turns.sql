@@ -1,4 +1,4 @@
--- One row per run x level x axis (turn, strategy_slot) x position on it; level 'all' only in runs of several levels.
+-- One row per run x level x axis (turn, strategy_slot, round_pair) x position on it; level 'all' only in runs of several levels.
 with
 changed as (
     select runs.run_id, runs.benchmark, runs.model, runs.setting, runs.dataset_version, runs.sandbox, runs.isolated
@@ -7,18 +7,18 @@ changed as (
         on runs.run_id = changed_runs.run_id
     where runs.benchmark = 'codeif'
 ),
-slots(instruction_id, strategy_slot) as (
+slots(instruction_id, strategy_slot, slot_with_contexts) as (
     values
-        ('base', 1),
-        ('Input-Output Conditions', 2),
-        ('Exception Handling', 3),
-        ('Edge Case Handling', 4),
-        ('Annotation Coverage', 5),
-        ('Code Complexity', 6),
-        ('Code Standard', 7),
-        ('Functionality Extension', 8),
-        ('Context Usage Verification', 9),
-        ('Context Usage Correctness', 10)
+        ('base', 1, 1),
+        ('Input-Output Conditions', 2, 2),
+        ('Exception Handling', 3, 3),
+        ('Edge Case Handling', 4, 4),
+        ('Annotation Coverage', 5, 5),
+        ('Code Complexity', 6, 6),
+        ('Code Standard', 7, 7),
+        ('Context Usage Verification', null, 8),
+        ('Context Usage Correctness Verification', null, 9),
+        ('Functionality Extension', 8, 10)
 ),
 episode_levels as (
     select episodes.run_id, episodes.episode_id, problems.level
@@ -35,8 +35,10 @@ values_of_levels as (
     select
         scores.run_id,
         scores.problem_id,
-        scores.turn,
-        slots.strategy_slot,
+        changed.setting,
+        -- Of two rounds, all instructions are given in the second one.
+        case when changed.setting = 'codeif.two_round' then least(scores.turn, 2) else scores.turn end as turn,
+        if(episode_levels.level in ('L2', 'L3'), slots.slot_with_contexts, slots.strategy_slot) as strategy_slot,
         scores.metric,
         scores.value,
         scores.unscored_reason,
@@ -57,9 +59,9 @@ runs_of_several_levels as (
     having count(distinct level) > 1
 ),
 values_and_all as (
-    select run_id, problem_id, turn, strategy_slot, metric, value, unscored_reason, level from values_of_levels
+    select run_id, problem_id, setting, turn, strategy_slot, metric, value, unscored_reason, level from values_of_levels
     union all
-    select run_id, problem_id, turn, strategy_slot, metric, value, unscored_reason, 'all' as level
+    select run_id, problem_id, setting, turn, strategy_slot, metric, value, unscored_reason, 'all' as level
     from values_of_levels
     semi join runs_of_several_levels using (run_id)
 ),
@@ -70,6 +72,11 @@ placed as (
     select run_id, level, 'strategy_slot' as axis, strategy_slot as position, problem_id, metric, value, unscored_reason
     from values_and_all
     where strategy_slot is not null
+    union all
+    -- Turn 1-2 is pair 1, turn 3-4 is pair 2: an instruction's round and the feedback that it may need.
+    select run_id, level, 'round_pair' as axis, (turn + 1) // 2 as position, problem_id, metric, value, unscored_reason
+    from values_and_all
+    where setting = 'codeif.dynamic'
 ),
 positions as (
     select
@@ -80,7 +87,8 @@ positions as (
         pooled(value, problem_id, unscored_reason, metric = 'instruction_accuracy') as ia,
         pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_strict') as ca_strict,
         pooled(value, problem_id, unscored_reason, metric = 'conversation_accuracy_fraction') as ca_fraction,
-        pooled(value, problem_id, unscored_reason, metric = 'instruction_forgetting_ratio') as ifr
+        pooled(value, problem_id, unscored_reason, metric = 'instruction_forgetting_ratio') as ifr,
+        pooled(value, problem_id, unscored_reason, metric = 'instruction_following_efficiency') as ife
     from placed
     group by run_id, level, axis, position
 )
@@ -105,6 +113,9 @@ select
     positions.ifr.mean as ifr,
     positions.ifr.low as ifr_low,
     positions.ifr.high as ifr_high,
+    positions.ife.mean as ife,
+    positions.ife.low as ife_low,
+    positions.ife.high as ife_high,
     positions.ia.n,
     positions.ia.n_unscored,
     positions.ia.n_not_applicable,
@@ -114,6 +125,9 @@ select
     positions.ifr.n as n_ifr,
     positions.ifr.n_unscored as n_ifr_unscored,
     positions.ifr.n_not_applicable as n_ifr_not_applicable,
+    positions.ife.n as n_ife,
+    positions.ife.n_unscored as n_ife_unscored,
+    positions.ife.n_not_applicable as n_ife_not_applicable,
     changed.sandbox,
     changed.isolated
 from positions

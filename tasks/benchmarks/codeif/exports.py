@@ -1,0 +1,113 @@
+"""The paper's tables of results: accuracy by turn and by pair of rounds, and by strategy (sections 5.1 to 5.4)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+
+from schemas.errors import UsageError
+from tasks.benchmarks.codeif.strategies import SLOTS_OF_REPOSITORIES
+from tasks.benchmarks.results import Export
+from warehouse.connect import Rows, query
+from warehouse.sql_files import read_sql
+
+_OF_RUN = ("level", "model", "setting", "dataset_version", "options", "isolated", "run_id")
+MOST_TURNS, MOST_PAIRS = 10, 9
+STATIC_METRICS = ("ia", "ca_strict", "ca_fraction", "ifr")
+DYNAMIC_METRICS = ("ia", "ca_fraction", "ife", "ifr", "ca_strict")
+_COUNTS = {"ia": ("n", "n_unscored"), "ifr": ("n_ifr", "n_ifr_unscored"), "ife": ("n_ife", "n_ife_unscored")}
+_COUNTS_OF_CA = ("n_ca", "n_ca_unscored")
+_STRATEGIES = tuple(sorted(SLOTS_OF_REPOSITORIES, key=SLOTS_OF_REPOSITORIES.__getitem__))
+
+
+def turns(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Tables 4, 5 and 8, and Figure 3: static runs, one row a level, model and metric (with its n), a column a turn.
+
+    `average` is the mean of the columns that have a value. A model's newest run of each data and choice of options counts, an
+    agent's beside the bare model's. Controls are left out unless run ids name them.
+
+    Raises:
+        UsageError: no run of this benchmark is published.
+    """
+    return _wide(home, run_ids, "codeif.static", "turn", STATIC_METRICS, MOST_TURNS, "turn_{}".format)
+
+
+def rounds(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Tables 6 and 7, and Figure 4: as `turns`, of dynamic runs, a column a pair of rounds.
+
+    Raises:
+        UsageError: no run of this benchmark is published.
+    """
+    return _wide(
+        home, run_ids, "codeif.dynamic", "round_pair", DYNAMIC_METRICS, MOST_PAIRS, lambda n: f"turn_{2 * n - 1}_{2 * n}"
+    )
+
+
+def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Figure 5: instruction accuracy of two-round runs, one row a level and model (with its n), a column a strategy.
+
+    Raises:
+        UsageError: no run of this benchmark is published.
+    """
+    names, found = _query(home, "strategies", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in found]
+    same = ("level", "model", "dataset_version", "isolated", "run_id")
+    rows: list[tuple[object, ...]] = []
+    for of_run, group in groupby(sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)):
+        by_name = {record["instruction_id"]: record for record in group}
+        for measure in ("ia", "n", "n_unscored"):
+            cells = (by_name.get(name, {}).get(measure) for name in _STRATEGIES)
+            rows.append((*of_run, measure, *cells))
+    return (*same, "measure", *_STRATEGIES), rows
+
+
+def _wide(
+    home: Path,
+    run_ids: Sequence[str],
+    setting: str,
+    axis: str,
+    metrics: Sequence[str],
+    most: int,
+    column: Callable[[int], str],
+) -> Rows:
+    names, found = _query(home, "turns", run_ids)
+    records = [dict(zip(names, row, strict=True)) for row in found]
+    ours = [record for record in records if (record["setting"], record["axis"]) == (setting, axis)]
+    rows: list[tuple[object, ...]] = []
+    for of_run, group in groupby(sorted(ours, key=lambda r: _key(r, _OF_RUN)), key=lambda r: tuple(r[name] for name in _OF_RUN)):
+        by_place = {record["turn"]: record for record in group}
+        for metric in metrics:
+            rows += [(*of_run, name, *cells) for name, *cells in _measures(by_place, metric, most)]
+    return (*_OF_RUN, "measure", *(column(n) for n in range(1, most + 1)), "average"), rows
+
+
+def _measures(by_place: Mapping[int, Mapping[str, object]], metric: str, most: int) -> list[tuple[object, ...]]:
+    """A metric's row, and the rows of its counts."""
+    found: list[tuple[object, ...]] = []
+    fields = (metric, *_COUNTS.get(metric, _COUNTS_OF_CA))
+    for name, field in zip((metric, f"n_{metric}", f"n_{metric}_unscored"), fields, strict=True):
+        cells = [by_place.get(place, {}).get(field) for place in range(1, most + 1)]
+        values = [cell for cell in cells if isinstance(cell, float)]
+        found.append((name, *cells, fmean(values) if name == metric and values else None))
+    return found
+
+
+def _key(record: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(record[name]) for name in names)
+
+
+def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
+    if not query(home, "select table_name from information_schema.tables where table_name = 'codeif_turns'")[1]:
+        raise UsageError(f"no run of codeif is published in {home}. `parley run codeif.SETTING --model SPEC` makes one")
+    statement = read_sql(files("tasks.benchmarks.codeif") / "queries" / f"{name}.sql").statement
+    return query(home, statement, {"run_ids": list(run_ids)})
+
+
+EXPORTS: Mapping[str, Export] = {
+    "turns": Export(help="IA, CA and IFR of static runs with n, a column a turn (Tables 4, 5 and 8, Figure 3)", rows=turns),
+    "rounds": Export(
+        help="IA, CA, IFE and IFR of dynamic runs with n, a column a pair of rounds (Tables 6 and 7, Figure 4)", rows=rounds
+    ),
+    "strategies": Export(help="IA of two-round runs with n, a column a strategy (Figure 5)", rows=strategies),
+}

@@ -1,0 +1,36 @@
+"""A subject whose answers are tested as they are said, each by several programs."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind, StopReason
+from schemas.errors import SandboxUnavailable
+from tasks.dialogue.programs import ProgramRunner, WantedProgram
+from tasks.dialogue.seats import Seat, Stop
+from tasks.dialogue.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class ReviewedSubject:
+    """Runs the programs of each answer and keeps their reports beside it (`Step.programs`), in the programs' order."""
+
+    chat: Seat
+    """Gives the answers."""
+    programs: ProgramRunner
+    programs_of: Callable[[Transcript, str], Sequence[WantedProgram]]
+    """(transcript, answer) -> what is run on it."""
+    role: Role = Role.ASSISTANT
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """The answer of round `transcript.turn` with its reports, or a step towards it. Raises: as the seat that answers."""
+        answer = await self.chat.speak(transcript)
+        if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
+            return answer
+        wanted = self.programs_of(transcript, answer.content)
+        try:
+            reports = await asyncio.gather(*(self.programs.run(one.kind, one.code, one.tests) for one in wanted))
+        except SandboxUnavailable as fault:
+            return Stop(StopReason.INFRA, str(fault), answer.n_calls)
+        return answer.model_copy(update={"programs": tuple(reports)})
