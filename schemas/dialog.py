@@ -61,6 +61,10 @@ class Turn(Frozen):
         return self.role is Role.ASSISTANT and (self.content is None if self.do_eval is None else self.do_eval)
 
 
+TREE, MISSING = "_tree", "missing"
+"""Label of a dialog whose programs run in a tree of files: digest of the files, or that they are not there."""
+
+
 class Dialog(Frozen):
     """One staged dialogue over one problem."""
 
@@ -81,8 +85,25 @@ class Dialog(Frozen):
 
     @property
     def digest(self) -> str:
-        """Digest of all that will be said: its rows, and its context's turns where it has some."""
-        return self.row_digest if self.context_id is None else content_id([self.row_digest, self.context_id, self.context_turns])
+        """Digest of all that will be said: its rows, and where it has some, its context's turns and its tree of files."""
+        context = [] if self.context_id is None else [self.context_id, self.context_turns]
+        tree = [] if self.tree is None else [TREE, self.tree]
+        return content_id([self.row_digest, *context, *tree]) if context or tree else self.row_digest
+
+    @property
+    def tree(self) -> str | None:
+        """Digest of the files that its programs run in, or `MISSING`; None where they run in none."""
+        return dict(self.labels).get(TREE)
+
+    @property
+    def is_sourceless(self) -> bool:
+        """Whether nothing is asked, since what its programs run in is not there."""
+        return self.tree == MISSING
+
+    def with_tree(self, digest: str) -> "Dialog":
+        """The dialog, its programs run in these files."""
+        others = tuple(label for label in self.labels if label[0] != TREE)
+        return self.model_copy(update={"labels": (*others, (TREE, digest))})
 
     @property
     def scripted_answers(self) -> Mapping[int, str]:

@@ -18,6 +18,8 @@ class StopReason(StrEnum):
     """The subject cannot answer this turn (a recording without it, context length exceeded): terminal."""
     INFRA = "infra"
     """A fault of machine or service: the episode is owed again."""
+    NOT_ASKED = "not_asked"
+    """What its programs run in is not there, so nothing was asked. Where it is, the dialogue is another episode."""
 
 
 class StepKind(StrEnum):

@@ -51,8 +51,10 @@ def reason_of(episode: Episode, turn: int) -> UnscoredReason:
     """Why a round's answer has no verdict.
 
     An answer that nothing was decided about is our fault, and so is an answer that a fault prevented. A conversation that is
-    longer than the model's context is nobody's.
+    longer than the model's context is nobody's, nor is a source that is missing.
     """
+    if episode.stop_reason is StopReason.NOT_ASKED:
+        return UnscoredReason.SOURCE_MISSING
     if episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA:
         return UnscoredReason.INFRA
     return UnscoredReason.CONTEXT_LENGTH if episode.is_too_long else UnscoredReason.NO_ANSWER

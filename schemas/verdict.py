@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.content_id import content_id
+from schemas.placing import Placing
 from schemas.problem import SuiteKind
 from schemas.run import Limits
 
@@ -159,6 +160,7 @@ def verdict_id(
     entry_point: str = "",
     tree: str = "",
     cases: tuple[str, ...] = (),
+    placing: Placing | None = None,
 ) -> str:
     """Id of one program's verdict. Equal programs in equal environments are run once.
 
@@ -168,7 +170,9 @@ def verdict_id(
         entry_point: see `TestRun`; like the next two it adds nothing where it is empty.
         tree: digest of the files that the tests run in.
         cases: names of the cases that decide, where not all do.
+        placing: how code and tests get into these files.
     """
     parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
     later = {"kind": kind if kind != "statements" else "", "entry_point": entry_point, "tree": tree, "cases": cases}
+    later |= {"placing": placing}
     return content_id(parts | {name: value for name, value in later.items() if value})

@@ -211,6 +211,7 @@ def context_for(
         subject_budget=max(1, of_subject // workers),
         simulator_budget=max(1, of_simulator // workers),
         environment=plan.environment,
+        resources=tuple(sorted(request.benchmark.resources.items())),
         shards_at_once=least if least < workers else None,
         programs=max(1, cores // workers),
         fsync=request.fsync,

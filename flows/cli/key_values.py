@@ -1,6 +1,7 @@
 """`K=V` arguments."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.caps import CAPS
@@ -36,7 +37,7 @@ def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budge
     return Budget.model_validate((stated.model_dump(exclude_none=True) if stated else {}) | caps)
 
 
-def parse_options(given: Iterable[str]) -> dict[str, str]:
+def parse_options(given: Iterable[str], flag: str = "--option") -> dict[str, str]:
     """`["a=1"]` -> `{"a": "1"}`.
 
     Raises:
@@ -46,8 +47,13 @@ def parse_options(given: Iterable[str]) -> dict[str, str]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ConfigError(f"--option {item!r} is not of the form NAME=VALUE")
+            raise ConfigError(f"{flag} {item!r} is not of the form NAME=VALUE")
         if name in options:
-            raise ConfigError(f"--option {name} is given twice: {options[name]!r} and {value!r}")
+            raise ConfigError(f"{flag} {name} is given twice: {options[name]!r} and {value!r}")
         options[name] = value
     return options
+
+
+def parse_folders(given: Iterable[str]) -> dict[str, str]:
+    """`["repos=DIR"]` -> `{"repos": "/where/DIR"}`. Raises ConfigError: as `parse_options`."""
+    return {name: str(Path(path).absolute()) for name, path in parse_options(given, "--resource").items()}

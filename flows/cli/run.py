@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.ending import exit_code, json_budget, json_line, say_where_it_stopped
-from flows.cli.key_values import parse_budget, parse_options
+from flows.cli.key_values import parse_budget, parse_folders, parse_options
 from schemas.caps import CAPS
 from schemas.errors import ConfigError
 from tasks.benchmarks.registry import FIRST, names
@@ -89,6 +89,7 @@ def run(
     data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
+    resource: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A folder that programs run in.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Play only the first N problems; a later run may play more.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first sample.")] = 0,
@@ -106,10 +107,7 @@ def run(
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens with this share.")] = 1.0,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of one answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends an answer; may be repeated.")] = None,
-    serve: Annotated[
-        list[str] | None,
-        typer.Option(metavar="K=V", help="How vLLM serves a vllm: model, such as replicas=2 or dtype=float32; may be repeated."),
-    ] = None,
+    serve: Annotated[list[str] | None, typer.Option(metavar="K=V", help="How vLLM serves it, such as replicas=2.")] = None,
     keep_reasoning: Annotated[bool, typer.Option(help="Keep a leading <think> block in the answer.")] = False,
     check_served_model: Annotated[bool, typer.Option(help="Refuse answers of another model than the one asked for.")] = True,
     timeout_s: Annotated[float, typer.Option(min=0.1, help="Time limit of one answer, in seconds.")] = 300.0,
@@ -168,6 +166,7 @@ def run(
             data=data,
             dataset_version=dataset_version,
             options=parse_options(option or []),
+            resources=parse_folders(resource or []),
             limit=limit,
             samples=samples,
             seed=seed,

@@ -123,7 +123,8 @@ class NightlyConfig(Frozen):
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
     fields = entry.model_dump(exclude={"models"})
-    return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder)})
+    resources = {name: str((folder / path).absolute()) for name, path in entry.resources.items()}
+    return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder), "resources": resources})
 
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:

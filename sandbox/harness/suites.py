@@ -131,7 +131,9 @@ def run_nodes(
     start = pytest.main
     files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
     start_watch(accuse, trusted, files, names)
-    sys.path.insert(0, root)
+    paths = [path for path in job["paths"].decode().split("\n") if path and os.path.isdir(path)]
+    sys.path[:0] = [root, *(f"{root}/{path}" for path in paths)]
+    sys.dont_write_bytecode = True
     sys.argv = ["pytest"]
     given = [name for name in job["files"].decode().split("\n") if os.path.exists(name)]
     more = [argument for argument in job["arguments"].decode().split("\n") if argument]

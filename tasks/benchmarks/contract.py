@@ -6,7 +6,7 @@ Each part answers one question. `about`: what is it called? `data`: what is aske
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal, Protocol
@@ -69,6 +69,27 @@ def plays_all(setting: str, dialog: Dialog) -> bool:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Files that a dialog's programs run in."""
+
+    resource: str
+    """One of the benchmark's resources."""
+    folder: str
+    """Below the resource."""
+
+
+class FindSource(Protocol):
+    """Tells which files a dialog's programs run in."""
+
+    def __call__(self, dialog: Dialog) -> Source | None: ...
+
+
+def no_source(dialog: Dialog) -> None:
+    """Its programs run in none."""
+    return
+
+
+@dataclass(frozen=True)
 class Data:
     """What is asked, and where it lies."""
 
@@ -81,6 +102,10 @@ class Data:
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Of other versions that come with the benchmark: the folder of each."""
     plays: Plays = plays_all
+    resources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """name -> help of the folders that a user names by `--resource NAME=PATH`. Their addresses are in no id, their content is."""
+    source_of: FindSource = no_source
+    """Where a dialog's files are missing, it is not asked, and its scores are unscored for that reason."""
     demo: Traversable | None = None
     """A small night on the sample, for `parley demo <benchmark>`."""
 
@@ -211,7 +236,11 @@ class Benchmark:
         return tuple(self.judging.rubrics[name] for name in named) if self.judging is not None else ()
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
-        """What an episode of the dialog must have in the end."""
+        """What an episode of the dialog must have in the end. One that is not asked has its scores, without values."""
+        due = self._due(setting, options, dialog)
+        return replace(due, rounds=0, turns=()) if dialog.is_sourceless else due
+
+    def _due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         if self.scores.due is not None:
             return self.scores.due(setting=setting, options=options, dialog=dialog)
         turns = dialog.generated_turns

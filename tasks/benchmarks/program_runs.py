@@ -2,22 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode
+from schemas.placing import Placing
 from schemas.problem import Problem, SuiteKind
 from schemas.run import Limits
-
-
-@dataclass(frozen=True)
-class Tree:
-    """Files that tests run in. The digest names them in ids; the folder is where they lie on this machine, and in no id."""
-
-    digest: str
-    folder: Path
-    """Where it is missing, its programs are unscored."""
+from tasks.dialogue.programs import Place
+from tasks.dialogue.programs import Tree as Tree
 
 
 @dataclass(frozen=True)
@@ -37,8 +30,28 @@ class TestRun:
     tree: Tree | None = None
     limits: Limits | None = None
     """Its own bounds; None for the setting's."""
+    placing: Placing | None = None
+    """How the answer and further tests get into the tree; None where the answer is a whole file, and the tree has all tests."""
     decides: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Instruction -> names of the cases that decide it, where one program decides several; `instruction_id` is then unused."""
+
+    @classmethod
+    def in_place(
+        cls, turn: int, code: str | None, tests: tuple[str, ...], place: Place, decides: Mapping[str, tuple[str, ...]]
+    ) -> Self:
+        """One program of pytest's nodes that decides several instructions."""
+        return cls(
+            turn=turn,
+            instruction_id="",
+            code=code,
+            tests=tests,
+            kind="pytest",
+            entry_point=place.entry_point,
+            tree=place.tree,
+            limits=place.limits,
+            placing=place.placing,
+            decides=decides,
+        )
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -3,12 +3,11 @@
 Its own memory is the transcript: each of its messages says by labels which instruction it gives, and whether it is feedback.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
-from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 
@@ -26,6 +25,15 @@ class ReviewRound:
     is_feedback: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What the tests say of one instruction on one answer."""
+
+    is_met: bool
+    output: str
+    """Why not; empty where it is."""
+
+
 def review_rounds(steps: Sequence[Step]) -> tuple[ReviewRound, ...]:
     """Its messages among an episode's steps, in order."""
     said = ((step.turn, dict(step.labels)) for step in steps if step.role is Role.USER)
@@ -39,10 +47,12 @@ class InstructionReviewer:
     given before or not. The dialogue is finished when none is left."""
 
     instructions: tuple[str, ...]
-    """In the order in which they are given. Each answer's `programs` are their reports."""
+    """In the order in which they are given."""
+    read: Callable[[Step], Mapping[str, Review]]
+    """An answer -> each instruction's review, from the reports beside it (`Step.programs`)."""
     ask: Callable[[str], str]
     """Instruction -> the message that gives it."""
-    complain: Callable[[str, ProgramVerdict], str]
+    complain: Callable[[str, str], str]
     """(instruction, what its tests said) -> the message of its feedback round."""
     role: Role = Role.USER
 
@@ -55,26 +65,17 @@ class InstructionReviewer:
         if transcript.turn == 1:
             return self._step(1, self.instructions[0], self.ask(self.instructions[0]), "instruction")
         rounds = review_rounds(transcript.messages)
-        reports = {step.turn: self._reports(step) for step in transcript.messages if step.role is Role.ASSISTANT}
+        reviews = {step.turn: self.read(step) for step in transcript.messages if step.role is Role.ASSISTANT}
         last = rounds[-1]
-        report = reports[last.turn][last.instruction_id]
-        if not last.is_feedback and not _is_met(report):
-            return self._step(transcript.turn, last.instruction_id, self.complain(last.instruction_id, report), FEEDBACK)
-        discarded = {
-            one.instruction_id for one in rounds if one.is_feedback and not _is_met(reports[one.turn][one.instruction_id])
-        }
-        left = (name for name in self.instructions if name not in discarded and not _is_met(reports[last.turn][name]))
+        own = reviews[last.turn][last.instruction_id]
+        if not last.is_feedback and not own.is_met:
+            return self._step(transcript.turn, last.instruction_id, self.complain(last.instruction_id, own.output), FEEDBACK)
+        discarded = {one.instruction_id for one in rounds if one.is_feedback and not reviews[one.turn][one.instruction_id].is_met}
+        left = (name for name in self.instructions if name not in discarded and not reviews[last.turn][name].is_met)
         chosen = next(left, None)
         if chosen is None:
             return Stop(StopReason.FINISHED)
         return self._step(transcript.turn, chosen, self.ask(chosen), "instruction")
 
-    def _reports(self, answer: Step) -> dict[str, ProgramVerdict]:
-        return dict(zip(self.instructions, answer.programs, strict=True))
-
     def _step(self, turn: int, name: str, content: str, kind: str) -> Step:
         return Step(turn=turn, role=self.role, content=content, labels=((INSTRUCTION, name), (ROUND, kind)))
-
-
-def _is_met(report: ProgramVerdict) -> bool:
-    return report.outcome is Outcome.PASSED

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
-from schemas.errors import SandboxUnavailable
+from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.verdict import ProgramVerdict
 from tasks.dialogue.programs import ProgramRunner, WantedProgram
 from tasks.dialogue.seats import Seat, Stop
 from tasks.dialogue.transcript import Transcript
@@ -30,7 +31,14 @@ class ReviewedSubject:
             return answer
         wanted = self.programs_of(transcript, answer.content)
         try:
-            reports = await asyncio.gather(*(self.programs.run(one.kind, one.code, one.tests) for one in wanted))
+            reports = await asyncio.gather(*map(self._run, wanted))
         except SandboxUnavailable as fault:
             return Stop(StopReason.INFRA, str(fault), answer.n_calls)
+        except Unscorable as missing:
+            return Stop(StopReason.NOT_ASKED, str(missing), answer.n_calls)
         return answer.model_copy(update={"programs": tuple(reports)})
+
+    async def _run(self, wanted: WantedProgram) -> ProgramVerdict:
+        if wanted.place is None:
+            return await self.programs.run(wanted.kind, wanted.code, wanted.tests)
+        return await self.programs.run(wanted.kind, wanted.code, wanted.tests, wanted.place)

@@ -19,6 +19,7 @@ from schemas.errors import UsageError
 from schemas.problem import SuiteKind
 from schemas.run import ModelIdentity, Provider
 from schemas.verdict import Outcome, ProgramVerdict, verdict_id
+from tasks.dialogue.programs import Place
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.journal import dump_row, read_completion
@@ -208,13 +209,15 @@ class KeptPrograms:
         self._environment = plan.sandbox.fingerprint() if plan.construction.runs_programs else ""
         self._threads = ThreadPoolExecutor(slot_count(), thread_name_prefix="parley-program")
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
         """See `ProgramRunner.run`.
 
         Raises:
-            UsageError: the construction does not say that it runs programs.
+            UsageError: the construction does not say that it runs programs, or names a tree of files, which a build has not.
         """
         plan = self._plan
+        if place is not None:
+            raise UsageError(f"{plan.request.what} has a program run in a tree of files: builds have none")
         if not plan.construction.runs_programs:
             raise UsageError(f"{plan.request.what} has a program run: its construction must say runs_programs=True")
         key = verdict_id(

@@ -24,6 +24,7 @@ from tasks.planning.embedders import choose_embedder, is_in_play
 from tasks.planning.judges import PlannedJudge, choose_judges
 from tasks.planning.known_runs import find_run
 from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.sources import with_sources
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
@@ -226,7 +227,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     runs_programs = benchmark.runs_programs(setting)
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
-    staged = find_data(benchmark, request.benchmark.data, version, lake)
+    staged = with_sources(benchmark, find_data(benchmark, request.benchmark.data, version, lake), request.benchmark.resources)
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,

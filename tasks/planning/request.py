@@ -149,6 +149,8 @@ class BenchmarkRequest(Frozen):
     """Of these problems, a share only. In no id, as `limit`."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
+    resources: dict[str, str] = Field(default_factory=dict)
+    """Name -> folder of what the benchmark's programs need besides its data. In no id; what lies there is."""
 
 
 class EvaluationRequest(Frozen):

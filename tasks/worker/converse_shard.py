@@ -118,6 +118,8 @@ async def _converse(
     keep: Callable[[Step], None],
 ) -> Ending:
     """Play the dialogue with its agent. An agent that cannot begin or end is a fault like any other service's."""
+    if opening.dialog.is_sourceless:
+        return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there")
     spec = context.spec
     subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_budget), paid)
     try:

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sandbox.interface import Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
-from sandbox.judging.runners.programs import TestProgram, program_of
+from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.run import Limits, RunSpec
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict, verdict_id
 from tasks.benchmarks.contract import TestRun
+from tasks.dialogue.programs import Place
 from tasks.worker.jobs import ExecuteItem, RunContext
+from tasks.worker.placed_programs import NO_TREE, program_in_place
 
 DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that running the program decides."""
@@ -45,7 +46,11 @@ def answers_of(spec: RunSpec, tests: Sequence[TestRun]) -> list[Answer]:
 
 def id_of(context: RunContext, row: Row) -> str | None:
     """The verdict's id; None where there is no answer to run."""
-    test, _, cases = row
+    return _id_of(context, row[0], row[2])
+
+
+def _id_of(context: RunContext, test: TestRun, cases: tuple[str, ...]) -> str | None:
+    """Id of what these cases of a program say; of its report as a whole without any."""
     if test.code is None:
         return None
     return verdict_id(
@@ -58,6 +63,7 @@ def id_of(context: RunContext, row: Row) -> str | None:
         entry_point=test.entry_point,
         tree="" if test.tree is None else test.tree.digest,
         cases=cases,
+        placing=test.placing,
     )
 
 
@@ -67,9 +73,13 @@ def decide(
     """A verdict for each row of the answer, how many of them had to be run, and in how many runs of the sandbox."""
     ids = [id_of(context, row) for row in answer.rows]
     told = _told_in_dialogue(item.episode)
-    decided = [None if key is None else told.get(key) or known.get(key) for key in ids]
+    reports = [told.get(_id_of(context, row[0], ()) or "") for row in answer.rows]
+    decided = [
+        None if key is None else known.get(key) if report is None else _of_cases(report, row[2])
+        for row, key, report in zip(answer.rows, ids, reports, strict=True)
+    ]
     owed = [row for row, key, found in zip(answer.rows, ids, decided, strict=True) if key is not None and found is None]
-    ran, n_runs = _run(sandbox, owed, answer.limits)
+    ran, n_runs = _run(context, sandbox, owed, answer.limits)
     fresh = iter(ran)
     verdicts: list[TestVerdict] = []
     for row, key, found in zip(answer.rows, ids, decided, strict=True):
@@ -99,20 +109,20 @@ def _without_answer(episode: Episode) -> Decided:
     return {"outcome": outcome, "detail": episode.error or "no answer"}
 
 
-def _told_in_dialogue(episode: Episode) -> dict[str, Decided]:
-    """Reports of programs run within the dialogue, by verdict id; timeouts too, since later messages built on them."""
+def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
+    """Reports of programs run within the dialogue, by id; timeouts too, since later messages built on them."""
     ran = (report for step in episode.steps for report in (step.program, *step.programs) if report is not None)
-    return {report.verdict_id: _of_cases(report, ()) for report in ran}
+    return {report.verdict_id: report for report in ran}
 
 
-def _run(sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:
+def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:
     """Runs each program once, whatever the number of instructions that it decides."""
     tests = list({id(test): test for test, _, _ in owed}.values())
     found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
     programs: dict[int, TestProgram] = {}
     for test in tests:
         try:
-            programs[id(test)] = program_of(test.kind, test.code or "", test.tests, test.entry_point, _files(test))
+            programs[id(test)] = program_in_place(context.resources, test.kind, test.code or "", test.tests, _place(test))
         except Unscorable as missing:
             found[id(test)] = missing
     said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
@@ -120,17 +130,10 @@ def _run(sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[De
     return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
 
 
-def _files(test: TestRun) -> Mapping[str, bytes]:
-    """Files of its tree by name. Raises Unscorable: the tree is not there."""
+def _place(test: TestRun) -> Place | None:
     if test.tree is None:
-        return {}
-    if not test.tree.folder.is_dir():
-        raise Unscorable(f"the tree that its tests run in is not there: {test.tree.folder}", FailureReason.SOURCE_MISSING)
-    return {str(path.relative_to(test.tree.folder)): path.read_bytes() for path in _below(test.tree.folder)}
-
-
-def _below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return Place(NO_TREE, test.entry_point) if test.entry_point else None
+    return Place(test.tree, test.entry_point, test.placing)
 
 
 def _decided(said: ProgramVerdict | SandboxUnavailable | Unscorable, cases: tuple[str, ...]) -> Decided:

@@ -56,7 +56,9 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
 
 
 def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
-    """The programs of one episode, as its benchmark wants them."""
+    """The programs of one episode, as its benchmark wants them; none where nothing was asked."""
+    if item.dialog.is_sourceless:
+        return ()
     benchmark = registry.load(context.spec.benchmark)
     options = benchmark.options_of(context.spec)
     return tuple(benchmark.programs.test_runs(problem=item.problem, dialog=item.dialog, episode=item.episode, options=options))

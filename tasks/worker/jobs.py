@@ -39,6 +39,7 @@ class RunContext:
         embedder: where seats reach it; None where they ask for no vectors.
         environment: the sandbox's fingerprint, part of every verdict's id.
         purse: the caps of the invocation; None where it has none.
+        resources: (name, folder) that programs' trees lie in.
     """
 
     home: str
@@ -59,6 +60,7 @@ class RunContext:
     embedder: EmbedderAccess | None = None
     purse: Purse | None = None
     lake: str | None = None
+    resources: tuple[tuple[str, str], ...] = ()
 
     @property
     def place(self) -> Home:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from sandbox import registry as sandboxes
 from sandbox.interface import Sandbox
-from sandbox.judging.function_tests import run_program
+from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judging.runners.run import run_tests
 from schemas.problem import SuiteKind
 from schemas.run import RunSpec
 from schemas.verdict import Outcome, ProgramVerdict, verdict_id
 from tasks.benchmarks import registry
+from tasks.dialogue.programs import Place
 from tasks.worker.jobs import RunContext
+from tasks.worker.placed_programs import program_in_place
 
 
 class ReportCache:
@@ -66,33 +69,40 @@ class RunPrograms:
     def __init__(
         self, context: RunContext, slots: threading.Semaphore, cache: ReportCache, count: Callable[[int], None] = lambda _: None
     ) -> None:
-        self._spec, self._environment = context.spec, context.environment
+        self._spec, self._environment, self._resources = context.spec, context.environment, context.resources
         self._sandbox = sandbox_of(context.spec)
         self._slots, self._cache, self._count = slots, cache, count
         self._threads = ThreadPoolExecutor(context.programs, thread_name_prefix="parley-program")
         self._under_way: dict[str, asyncio.Future[ProgramVerdict]] = {}
 
-    async def find(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> tuple[ProgramVerdict, bool]:
+    async def find(
+        self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
+    ) -> tuple[ProgramVerdict, bool]:
         """The tests' report on the code, and whether it was run for this. A program under way or known is not run again.
 
         Raises:
             SandboxUnavailable: the sandbox could not run it.
+            Unscorable: the tree that it runs in is not there.
             ValueError: the tests hold no test.
         """
-        key = program_id(self._spec, self._environment, kind, code, tests)
+        key = program_id(self._spec, self._environment, kind, code, tests, place)
         known = self._cache.get(key)
         if known is not None:
             return known, False
         is_first = key not in self._under_way
         if is_first:
-            begun = asyncio.get_running_loop().run_in_executor(self._threads, self._run, key, kind, code, tests)
+            begun = asyncio.get_running_loop().run_in_executor(self._threads, self._run, key, kind, code, tests, place)
             begun.add_done_callback(lambda _: self._under_way.pop(key, None))
             self._under_way[key] = begun
         return await asyncio.shield(self._under_way[key]), is_first
 
-    def _run(self, key: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    def _run(self, key: str, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None) -> ProgramVerdict:
+        program, limits = (
+            program_in_place(self._resources, kind, code, tests, place),
+            (place and place.limits) or self._spec.limits,
+        )
         with self._slots:
-            found = run_program(self._sandbox, kind, code, tests, self._spec.limits)
+            found = run_tests(self._sandbox, program, limits, LONGEST_CASE_DETAIL)
         report = found.model_copy(update={"verdict_id": key})
         self._cache.keep(report)
         self._count(1)
@@ -113,10 +123,10 @@ class EpisodePrograms:
     """Is called before each program."""
     n_run: int = 0
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
         """See `RunPrograms.find`."""
         self.before()
-        report, was_run = await self.of_run().find(kind, code, tests)
+        report, was_run = await self.of_run().find(kind, code, tests, place)
         self.n_run += was_run
         return report
 
@@ -126,13 +136,18 @@ def sandbox_of(spec: RunSpec) -> Sandbox:
     return sandboxes.load_with(spec.sandbox, registry.load(spec.benchmark).programs.preload)
 
 
-def program_id(spec: RunSpec, environment: str, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> str:
+def program_id(
+    spec: RunSpec, environment: str, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None
+) -> str:
     """The verdict id of a program of a run: the same within its dialogues and after them."""
     return verdict_id(
         code=code,
         tests=tests,
         runner_version=spec.runner_version,
         environment=environment,
-        limits=spec.limits,
+        limits=(place and place.limits) or spec.limits,
         kind=kind,
+        entry_point=place.entry_point if place else "",
+        tree=place.tree.digest if place else "",
+        placing=place.placing if place else None,
     )

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from pydantic import model_validator
 
+from sandbox.judging.runners.placed_files import placed
 from schemas.base import Frozen
+from schemas.placing import Placing
 from schemas.problem import SuiteKind
 
 
@@ -53,6 +55,8 @@ class RepositoryProgram(Frozen):
     """Files that the candidate wrote or changed. A conftest.py, a test file or a start-up file among them is tampering."""
     arguments: tuple[str, ...] = ()
     """More options of pytest. `addopts` of the folder's own settings are not used."""
+    folders: tuple[str, ...] = ()
+    """Folders below it that Python imports from, beside itself, as far as they are there."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> "RepositoryProgram":
@@ -84,7 +88,12 @@ TestProgram = PythonProgram | RepositoryProgram | JavaProgram | JavaScriptProgra
 
 
 def program_of(
-    kind: SuiteKind, code: str, tests: tuple[str, ...], entry_point: str = "", files: Mapping[str, bytes] | None = None
+    kind: SuiteKind,
+    code: str,
+    tests: tuple[str, ...],
+    entry_point: str = "",
+    files: Mapping[str, bytes] | None = None,
+    placing: Placing | None = None,
 ) -> TestProgram:
     """The program of an answer.
 
@@ -92,6 +101,10 @@ def program_of(
         tests: as the kind says (`SuiteKind`); of `check` and `unittest` one text, in one piece or several.
         entry_point: of `check` the name that is called, of `pytest` the file of the tree that holds the answer.
         files: of `pytest` the tree, without the answer.
+        placing: of `pytest` how answer and further tests get into the tree, where the answer is no whole file.
+
+    Raises:
+        LookupError: the tree has no file, or no definition, whose place the answer takes.
     """
     text = "\n".join(tests)
     match kind:
@@ -104,8 +117,11 @@ def program_of(
         case "unittest":
             return UnittestProgram(code=code, test=text)
         case "pytest":
-            tree = {**(files or {}), entry_point: code.encode("utf-8", "surrogatepass")}
-            return RepositoryProgram(files=tuple(sorted(tree.items())), node_ids=tests, by_candidate=(entry_point,))
+            tree = placed(files or {}, entry_point, code, placing)
+            folders = placing.folders if placing else ()
+            return RepositoryProgram(
+                files=tuple(sorted(tree.items())), node_ids=tests, by_candidate=(entry_point,), folders=folders
+            )
         case "java":
             return JavaProgram(prompt="", completion=code, test=text)
         case "javascript":

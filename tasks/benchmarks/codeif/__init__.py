@@ -7,6 +7,7 @@ from tasks.benchmarks.codeif.cast import cast
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
+from tasks.benchmarks.codeif.repository import RESOURCE, source_of
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
@@ -21,6 +22,9 @@ from tasks.metrics.instruction_following import (
     instruction_accuracy,
 )
 
+SAMPLE_REPOSITORIES = "sample-repositories"
+"""Bundled tasks of a small project of our own; the project lies beside them, in the folder `projects`."""
+
 BENCHMARK = Benchmark(
     about=About(
         name=BENCHMARK_NAME,
@@ -32,8 +36,11 @@ BENCHMARK = Benchmark(
     data=Data(
         stage=stage,
         sample=files(__name__) / "sample",
-        versions=("current", "v0", "sample"),
+        versions=("current", "v0", "sample", SAMPLE_REPOSITORIES),
         default_version="current",
+        bundled={SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories"},
+        resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
+        source_of=source_of,
         demo=files(__name__) / "demo.yaml",
     ),
     settings=SETTINGS,

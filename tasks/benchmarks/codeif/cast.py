@@ -5,10 +5,19 @@ from functools import partial
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
-from schemas.verdict import ProgramVerdict
-from tasks.benchmarks.codeif.programs import wanted_programs
+from tasks.benchmarks.codeif.contexts import within_budget
+from tasks.benchmarks.codeif.programs import reviews, wanted_programs
 from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
-from tasks.benchmarks.codeif.settings import DYNAMIC, HISTORY, SETTINGS, STATIC, most_rounds, reviewed_instructions
+from tasks.benchmarks.codeif.repository import context_from
+from tasks.benchmarks.codeif.settings import (
+    CONTEXT_TOKENS,
+    DYNAMIC,
+    HISTORY,
+    SETTINGS,
+    STATIC,
+    most_rounds,
+    reviewed_instructions,
+)
 from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.instruction_reviewer import InstructionReviewer
 from tasks.dialogue.reviewed_subject import ReviewedSubject
@@ -30,7 +39,7 @@ def cast(request: CastRequest) -> Cast:
     if request.setting == DYNAMIC:
         return _dynamic(request)
     history = HistoryPolicy(request.options[HISTORY]) if request.setting == STATIC else SETTINGS[request.setting].history
-    texts = user_texts(request.dialog)
+    texts = user_texts(request.dialog, _tokens(request))
     return Cast(
         subject=request.subject_seat(history),
         counterpart=ScriptedUser(texts),
@@ -41,25 +50,39 @@ def cast(request: CastRequest) -> Cast:
 
 def _dynamic(request: CastRequest) -> Cast:
     ids = request.dialog.instruction_ids
-    texts = dict(zip(ids, user_texts(request.dialog), strict=True))
+    texts = dict(zip(ids, user_texts(request.dialog, _tokens(request)), strict=True))
     reviewed = reviewed_instructions(ids)
     subject = ReviewedSubject(
         chat=request.subject_seat(),
         programs=request.programs,
-        programs_of=lambda _, answer: wanted_programs(request.problem, reviewed, answer),
+        programs_of=lambda _, answer: wanted_programs(request.problem, request.dialog, reviewed, answer),
     )
-    reviewer = InstructionReviewer(instructions=reviewed, ask=texts.__getitem__, complain=partial(_complaint, texts))
+    reviewer = InstructionReviewer(
+        instructions=reviewed,
+        read=partial(reviews, request.problem, request.dialog, reviewed),
+        ask=texts.__getitem__,
+        complain=partial(_complaint, texts),
+    )
     return Cast(subject=subject, counterpart=reviewer, max_turns=most_rounds(ids))
 
 
-def _complaint(texts: dict[str, str], instruction_id: str, report: ProgramVerdict) -> str:
-    return fill(REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=report.detail or "no output")
+def _complaint(texts: dict[str, str], instruction_id: str, output: str) -> str:
+    return fill(REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=output or "no output")
 
 
-def user_texts(dialog: Dialog) -> tuple[str, ...]:
-    """What the user says, round by round."""
+def _tokens(request: CastRequest) -> int | None:
+    given = request.options.get(CONTEXT_TOKENS, "all")
+    return None if given == "all" else int(given)
+
+
+def user_texts(dialog: Dialog, context_tokens: int | None = None) -> tuple[str, ...]:
+    """What the user says, round by round.
+
+    Args:
+        context_tokens: most tokens of the golden contexts in the first message; None for all of them.
+    """
     return tuple(
-        fill(PROMPTS["base"], task=turn.content or "")
+        fill(PROMPTS["base"], task=within_budget(turn.content or "", context_from(dialog), context_tokens))
         if turn.instruction_id == BASE_INSTRUCTION
         else fill(PROMPTS["follow_up"], requirement=turn.content or "")
         for turn in dialog.turns

@@ -1,28 +1,38 @@
-"""Programs to execute: each turn's answer with the tests that decide it, one program for each instruction."""
+"""Programs to execute: each turn's answer with the tests that decide it."""
 
 from collections.abc import Mapping, Sequence
 
 from schemas.dialog import Dialog
-from schemas.episode import Episode
+from schemas.episode import Episode, Step
 from schemas.problem import Problem
+from schemas.verdict import CaseVerdict, Outcome
+from tasks.benchmarks.codeif.repository import place_of, source_of
 from tasks.benchmarks.codeif.settings import ANSWER_CLEANUP, DYNAMIC, TWO_ROUND, UPSTREAM_V0, reviewed_instructions
 from tasks.benchmarks.codeif.strategies import tested_instructions
 from tasks.benchmarks.contract import TestRun
+from tasks.dialogue.instruction_reviewer import Review
 from tasks.dialogue.programs import WantedProgram
 from tasks.language.code_block import first_python_block, upstream_v0_cleanup
 
 
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
-    """One run for each instruction's tests on each turn's answer, in turn order.
+    """The programs of each turn's answer, in turn order: for a function one for each instruction, in a repository one for all.
 
-    Tests run alone instead of in one growing program: the cumulative program passes exactly when each of them passes.
+    A function's tests run alone instead of in one growing program, which passes exactly when each of them passes.
     """
-    return tuple(
-        TestRun(turn=turn, instruction_id=name, code=code, tests=problem.instruction(name).suite.tests)
-        for turn, names in enumerate(tested_by_turn(episode, dialog), 1)
-        for code in (_code(episode, turn, options),)
-        for name in names
-    )
+    found: list[TestRun] = []
+    for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
+        code = _code(episode, turn, options)
+        if source_of(dialog) is None:
+            found += [TestRun(turn, name, code, problem.instruction(name).suite.tests) for name in names]
+        else:
+            place, decides = place_of(problem, dialog, names)
+            found.append(TestRun.in_place(turn, code, _nodes(decides), place, decides))
+    return tuple(found)
+
+
+def _nodes(decides: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node for nodes in decides.values() for node in nodes))
 
 
 def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]]:
@@ -39,11 +49,32 @@ def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]
     return [tested_instructions(ids, turn) for turn in range(1, len(ids) + 1)]
 
 
-def wanted_programs(problem: Problem, names: Sequence[str], answer: str) -> tuple[WantedProgram, ...]:
+def wanted_programs(problem: Problem, dialog: Dialog, names: Sequence[str], answer: str) -> tuple[WantedProgram, ...]:
     """The same programs for a review while the dialogue goes on."""
     code = first_python_block(answer)
+    if source_of(dialog) is not None:
+        place, decides = place_of(problem, dialog, names)
+        return (WantedProgram("pytest", code, _nodes(decides), place),)
     suites = (problem.instruction(name).suite for name in names)
     return tuple(WantedProgram(suite.kind, code, suite.tests) for suite in suites)
+
+
+def reviews(problem: Problem, dialog: Dialog, names: Sequence[str], answer: Step) -> Mapping[str, Review]:
+    """What these programs' reports say of each instruction."""
+    if source_of(dialog) is None:
+        return {
+            name: Review(report.outcome is Outcome.PASSED, report.detail)
+            for name, report in zip(names, answer.programs, strict=True)
+        }
+    (report,) = answer.programs
+    cases = {case.name: case for case in report.cases}
+    _, decides = place_of(problem, dialog, names)
+    return {name: _review([cases[node] for node in nodes]) for name, nodes in decides.items()}
+
+
+def _review(cases: Sequence[CaseVerdict]) -> Review:
+    missed = [case for case in cases if case.outcome is not Outcome.PASSED]
+    return Review(not missed, "" if not missed else f"{missed[0].name}\n{missed[0].detail}")
 
 
 def _code(episode: Episode, turn: int, options: Mapping[str, str]) -> str | None:

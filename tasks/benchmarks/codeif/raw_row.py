@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
-from tasks.benchmarks.raw_lines import Text, parse_object, validated
+from tasks.benchmarks.raw_lines import Text, validated
 
 _OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
 
@@ -73,12 +73,10 @@ class RawRow(BaseModel):
         return order
 
 
-def parse_row(content: bytes) -> tuple[RawRow, dict[str, Any]]:
-    """Parse a line into a validated row and the JSON object it holds.
+def parse_row(raw: dict[str, Any]) -> RawRow:
+    """A line's object as a validated row.
 
     Raises:
-        BadRow: broken_json, not_utf8, duplicate_key, not_an_object, missing_field, wrong_type, blank_text, empty_tests,
-            unknown_requirement, unknown_turn, duplicate_turn or lone_surrogate.
+        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn or duplicate_turn.
     """
-    raw = parse_object(content)
-    return validated(RawRow, raw, _OWN_REASONS), raw
+    return validated(RawRow, raw, _OWN_REASONS)

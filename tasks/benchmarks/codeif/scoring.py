@@ -7,7 +7,7 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
-from schemas.verdict import Outcome
+from schemas.verdict import FailureReason, Outcome
 from tasks.benchmarks.codeif.settings import DYNAMIC, TWO_ROUND, most_rounds
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, tested_instructions
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
@@ -97,10 +97,11 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     problem, episode = request.problem, played.episode
     rounds = scored_rounds(request.setting, played.dialog, episode)
     outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts}
+    lacking = {(v.turn, v.instruction_id): v.reason for v in played.verdicts if v.outcome is Outcome.UNSCORED}
     by_turn = _turn_verdicts(rounds, outcomes)
 
     def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
-        reason = _missing(needed(rounds, turn), outcomes, episode)
+        reason = _missing(needed(rounds, turn), outcomes, lacking, episode)
         value = None if reason else metric(by_turn, turn)
         if value is None and reason is None:
             reason = UnscoredReason.NOTHING_TO_FORGET
@@ -140,15 +141,20 @@ def _turn_verdicts(rounds: Sequence[Round], outcomes: Mapping[tuple[int, str], O
 
 
 def _missing(
-    needed: Iterable[tuple[int, str]], outcomes: Mapping[tuple[int, str], Outcome], episode: Episode
+    needed: Iterable[tuple[int, str]],
+    outcomes: Mapping[tuple[int, str], Outcome],
+    lacking: Mapping[tuple[int, str], FailureReason | None],
+    episode: Episode,
 ) -> UnscoredReason | None:
     """Reason why a verdict that the metric reads is missing; None where all are there."""
-    return worst_of({_reason(outcomes.get(key), key[0], episode) for key in needed})
+    return worst_of({_reason(outcomes.get(key), lacking.get(key), key[0], episode) for key in needed})
 
 
-def _reason(outcome: Outcome | None, turn: int, episode: Episode) -> UnscoredReason | None:
-    if outcome in (Outcome.INFRA, Outcome.UNSCORED):
-        return UnscoredReason.INFRA if outcome is Outcome.INFRA else UnscoredReason.TOOLCHAIN_MISSING
+def _reason(outcome: Outcome | None, lacking: FailureReason | None, turn: int, episode: Episode) -> UnscoredReason | None:
+    if outcome is Outcome.INFRA:
+        return UnscoredReason.INFRA
+    if outcome is Outcome.UNSCORED:
+        return UnscoredReason((lacking or FailureReason.TOOLCHAIN_MISSING).value)
     if outcome is Outcome.ERROR or outcome is None:
         return reason_of(episode, turn)
     return None

@@ -10,6 +10,7 @@ from tasks.metrics.instruction_following import instruction_following_efficiency
 
 STATIC, DYNAMIC, TWO_ROUND = "static", "dynamic", "two_round"
 HISTORY, ANSWER_CLEANUP, UPSTREAM_V0 = "history", "answer_cleanup", "upstream_v0"
+CONTEXT_TOKENS = "context_tokens"
 
 _HISTORY = Option(
     name=HISTORY,
@@ -27,22 +28,31 @@ _ANSWER_CLEANUP = Option(
     always_in_id=True,
     help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as the published verdicts were made",
 )
+_CONTEXT_TOKENS = Option(
+    name=CONTEXT_TOKENS,
+    values=("all", *(str(1024 * 2**n) for n in range(8))),
+    default="all",
+    affects="episode",
+    help="most tokens of a repository task's golden contexts in the first message, at four characters a token",
+)
 SETTINGS: Mapping[str, Setting] = {
     STATIC: Setting(
         name=STATIC,
         help="the instructions come in the dataset's order, without feedback (section 3.1)",
-        options=(_HISTORY, _ANSWER_CLEANUP),
+        options=(_HISTORY, _ANSWER_CLEANUP, _CONTEXT_TOKENS),
         prompts=PROMPTS,
     ),
     DYNAMIC: Setting(
         name=DYNAMIC,
         help="tests choose the next instruction that is not met; one that fails gets one round of feedback (section 3.1)",
+        options=(_CONTEXT_TOKENS,),
         prompts=REVIEW_PROMPTS,
         metrics=(instruction_following_efficiency.name,),
     ),
     TWO_ROUND: Setting(
         name=TWO_ROUND,
         help="the base task, then one instruction, each instruction on its own: accuracy by strategy (section 5.3)",
+        options=(_CONTEXT_TOKENS,),
         history=HistoryPolicy.FIRST_ROUND,
         prompts=PROMPTS,
     ),

@@ -6,10 +6,12 @@ from schemas.errors import SourceUnreadable
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
+REPOSITORY_FILES = ("L_1_part_2*.jsonl", "L_2*.jsonl", "L_3*.jsonl")
+"""Of current data; the first release is staged without them, since its rows have no order of turns."""
 
 
 def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
-    """The files to stage from a file or folder, sorted.
+    """The files to stage from a file or folder: those of functions, then those of repositories, each sorted.
 
     Raises:
         SourceUnreadable: there is no such path, or no task file in any place where one is looked for.
@@ -21,10 +23,12 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
     if not source.is_dir():
         raise SourceUnreadable(f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files")
     places = _places(source, dataset_version)
-    for place in places:
-        if files := _files_in(place):
-            return files
-    listed = ", ".join(str(place) for place in places)
+    functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
+    beside = () if dataset_version == "v0" else (source, source / "repo")
+    repositories = next((found for place in beside if (found := _files_in(place, REPOSITORY_FILES))), ())
+    if functions or repositories:
+        return (*functions, *repositories)
+    listed = ", ".join(str(place) for place in dict.fromkeys((*places, *beside)))
     raise SourceUnreadable(
         f"{source} holds no CodeIF-Bench {dataset_version} task file: looked for {TASK_FILES}[.gz] in {listed}."
         " Give the folder of the benchmark's repository, or the file itself"
@@ -43,7 +47,7 @@ def _places(source: Path, dataset_version: str) -> tuple[Path, ...]:
     return (source, source / "function")
 
 
-def _files_in(place: Path) -> tuple[Path, ...]:
-    plain = sorted(place.glob(TASK_FILES))
-    packed = [path for path in sorted(place.glob(TASK_FILES + ".gz")) if path.with_suffix("") not in plain]
-    return tuple(sorted(plain + packed))
+def _files_in(place: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    plain = sorted(path for pattern in patterns for path in place.glob(pattern))
+    packed = sorted(path for pattern in patterns for path in place.glob(pattern + ".gz"))
+    return tuple(sorted(plain + [path for path in packed if path.with_suffix("") not in plain]))

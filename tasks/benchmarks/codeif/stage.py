@@ -1,4 +1,4 @@
-"""CodeIF-Bench's function tasks (L1 part 1) as dialogs and problems. Other rows are quarantined with their reason."""
+"""CodeIF-Bench's tasks as dialogs and problems: functions (L1 part 1) and repositories. Other rows go to quarantine."""
 
 import re
 from pathlib import Path
@@ -8,11 +8,13 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
+from tasks.benchmarks.codeif.raw_repository import parse_repository_row
 from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
+from tasks.benchmarks.codeif.repository import repository_dialog, repository_problem
 from tasks.benchmarks.codeif.source import task_files
 from tasks.benchmarks.codeif.strategies import PACKAGES, STRATEGIES, STRATEGY_SLOT, problem_id
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, quarantined_row, read_lines, relative_name
+from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_object, quarantined_row, read_lines, relative_name
 
 BENCHMARK_NAME = "codeif"
 LEVEL = "L1"
@@ -56,7 +58,10 @@ def stage(source: Path, dataset_version: str) -> Staged:
 
 
 def _stage_line(line: Line, file: str, dataset_version: str, first_seen: dict[str, str]) -> tuple[Problem, Dialog]:
-    row, raw = parse_row(line.content)
+    raw = parse_object(line.content)
+    if "namespace" in raw:
+        return _stage_repository(raw, file, line.number, dataset_version, first_seen)
+    row = parse_row(raw)
     identity = problem_id(row.task_id)
     if identity in first_seen:
         raise BadRow("duplicate_id", f"task_id {row.task_id} was in {first_seen[identity]} already; the first one is kept")
@@ -64,6 +69,18 @@ def _stage_line(line: Line, file: str, dataset_version: str, first_seen: dict[st
     problem = _problem(row, digest, dataset_version, file, line.number)
     first_seen[identity] = f"{file}:{line.number}"
     return problem, _dialog(row, problem)
+
+
+def _stage_repository(
+    raw: dict[str, Any], file: str, line: int, dataset_version: str, first_seen: dict[str, str]
+) -> tuple[Problem, Dialog]:
+    row = parse_repository_row(raw)
+    problem = repository_problem(row, _digest(raw), BENCHMARK_NAME, dataset_version, file, line)
+    if problem.problem_id in first_seen:
+        where = first_seen[problem.problem_id]
+        raise BadRow("duplicate_id", f"namespace {row.namespace} was in {where} already; the first one is kept")
+    first_seen[problem.problem_id] = f"{file}:{line}"
+    return problem, repository_dialog(row, problem)
 
 
 def _digest(raw: dict[str, Any]) -> str:

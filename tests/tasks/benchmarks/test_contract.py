@@ -38,7 +38,10 @@ def test_a_new_option_at_its_default_is_in_no_id_but_is_known_where_it_is_read(g
     assert spec(grown) == spec(BENCHMARK)
     assert grown.options_of(spec(grown)) == {**BENCHMARK.options_of(spec(BENCHMARK)), "tone": "plain"}
     assert spec(grown, tone="rude").run_id != spec(BENCHMARK).run_id
-    assert grown.options_of(spec(grown, tone="rude"), "episode") == {"history": "on_policy", "tone": "rude"}
+    assert grown.options_of(spec(grown, tone="rude"), "episode") == {
+        **BENCHMARK.options_of(spec(BENCHMARK), "episode"),
+        "tone": "rude",
+    }
 
 
 def test_an_option_of_before_stays_in_the_id_at_its_default():

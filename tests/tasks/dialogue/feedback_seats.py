@@ -56,7 +56,7 @@ class Reports:
     asked: list[tuple[SuiteKind, str, tuple[str, ...]]] = field(default_factory=list[tuple[SuiteKind, str, tuple[str, ...]]])
     is_down: bool = False
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         self.asked.append((kind, code, tests))
         if self.is_down:
             raise SandboxUnavailable("no sandbox")

@@ -41,7 +41,7 @@ class Numbered:
 class NoPrograms:
     """A benchmark that runs no program within its dialogues asks for none."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         raise AssertionError(f"{kind} program was asked for")
 
 

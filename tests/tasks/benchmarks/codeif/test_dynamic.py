@@ -42,7 +42,7 @@ class Table:
         self._rows = rows
         self.n_run = 0
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         self.n_run += 1
         turn, name = int(code.removeprefix("answer ")), self._names[tests]
         outcome = self.outcome(turn, name)
@@ -164,7 +164,7 @@ def test_the_programs_after_the_dialogue_are_those_within_it(task: tuple[Problem
 class Broken:
     """A sandbox that cannot run anything."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         raise SandboxUnavailable("no namespace")
 
 

@@ -83,7 +83,7 @@ def _report(kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdic
 class Programs:
     """Runs each program in the sandbox, equal ones once."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         return _report(kind, code, tests)
 
 

@@ -125,7 +125,7 @@ def recorded(folder: Path, name: str, answers: Mapping[int, str]) -> Overheard:
 class Programs:
     """Runs programs in the zygote, equal ones once in the whole test process."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         return await asyncio.to_thread(_run, kind, code, tests)
 
 

@@ -64,7 +64,7 @@ class Author:
 class PythonAlone:
     """Runs our own Python on a machine without a JDK and node."""
 
-    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...]) -> ProgramVerdict:
+    async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: object = None) -> ProgramVerdict:
         if kind != "asserts":
             raise Unscorable(f"{kind} is not there")
         return run_program(registry.load("none"), kind, code, tests, Limits(cpu_s=10, wall_s=60))

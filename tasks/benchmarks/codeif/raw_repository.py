@@ -1,0 +1,119 @@
+"""One row of a repository task's file in upstream's own format (DevEval's fields and CodeIF-Bench's), validated."""
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from tasks.benchmarks.codeif.raw_row import Tests
+from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES
+from tasks.benchmarks.raw_lines import Text, validated
+
+_OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn", "unsafe_path")
+_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+def _known(name: str) -> str:
+    if name not in REPOSITORY_STRATEGIES:
+        known = ", ".join(REPOSITORY_STRATEGIES)
+        raise PydanticCustomError("unknown_requirement", "unknown requirement; known: {known}", {"known": known})
+    return name
+
+
+def _below(name: str) -> str:
+    path = PurePosixPath(name.partition("::")[0])
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": name})
+    return name
+
+
+Path = Annotated[Text, AfterValidator(_below)]
+StrategyName = Annotated[str, AfterValidator(_known)]
+Lines = Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+class RawRequirement(BaseModel):
+    model_config = _RAW
+
+    requirement: Text
+    unit_test: Tests
+    test: Path
+    """Node id of the unit test."""
+
+
+class RawDependency(BaseModel):
+    model_config = _RAW
+
+    intra_class: list[str] = []
+    intra_file: list[str] = []
+    cross_file: list[str] = []
+
+
+class RawRepositoryRow(BaseModel):
+    """A task: a function or method of a project, its base tests, and further requirements with a unit test each."""
+
+    model_config = _RAW
+
+    namespace: Text
+    project_path: Path
+    completion_path: Path
+    signature_position: Lines
+    body_position: Lines
+    dependency: RawDependency
+    tests: Annotated[list[Path], Field(min_length=1)]
+    prompt: Text
+    code: Text
+    requirements: dict[StrategyName, RawRequirement]
+    multi_turn: list[StrategyName] | None = Field(default=None, alias="multi-turn")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RawRepositoryRow":
+        for name in self.multi_turn or ():
+            if name not in self.requirements:
+                raise PydanticCustomError(
+                    "unknown_turn", "multi-turn names {name}, which the row's requirements lack", {"name": name}
+                )
+            if (self.multi_turn or []).count(name) > 1:
+                raise PydanticCustomError("duplicate_turn", "multi-turn names {name} more than once", {"name": name})
+        if not self.completion_path.startswith(f"{self.project_path}/"):
+            raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": self.completion_path})
+        return self
+
+    @property
+    def level(self) -> str:
+        """L1 needs nothing of its repository, L2 its own file, L3 other files, too (section 3.3.2)."""
+        if self.dependency.cross_file:
+            return "L3"
+        return "L2" if self.dependency.intra_class or self.dependency.intra_file else "L1"
+
+    @property
+    def file(self) -> str:
+        """The file that the answer changes, below the project."""
+        return self.completion_path.removeprefix(f"{self.project_path}/")
+
+    @property
+    def name(self) -> str:
+        """The function, with its class where the namespace has one."""
+        module = PurePosixPath(self.file).with_suffix("").parts
+        module = module[:-1] if module[-1] == "__init__" else module
+        parts = tuple(self.namespace.split("."))
+        inside = next((parts[n:] for n in range(len(parts) - 1, 0, -1) if parts[:n] == module[-n:]), parts[-1:])
+        return ".".join(inside)
+
+    @property
+    def turn_order(self) -> tuple[str, ...]:
+        """Requirements in the order in which they are given. Rows of L3 have no list and take that of L2."""
+        if self.multi_turn is not None:
+            return tuple(self.multi_turn)
+        return tuple(name for name in REPOSITORY_STRATEGIES if name in self.requirements)
+
+
+def parse_repository_row(raw: dict[str, Any]) -> RawRepositoryRow:
+    """A line's object as a validated row.
+
+    Raises:
+        BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn, duplicate_turn or
+            unsafe_path.
+    """
+    return validated(RawRepositoryRow, raw, _OWN_REASONS)

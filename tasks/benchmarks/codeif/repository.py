@@ -1,0 +1,120 @@
+"""Repository tasks (L1 part 2, L2, L3) as problems and dialogs, and what of them says where their programs run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from schemas.dialog import TREE, Dialog, Role, Turn
+from schemas.placing import AddedTest, Definition, Placing
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.run import Limits
+from tasks.benchmarks.codeif.raw_repository import RawRepositoryRow
+from tasks.benchmarks.codeif.strategies import PACKAGES, REPOSITORY_STRATEGIES, SLOTS_OF_REPOSITORIES, STRATEGY_SLOT
+from tasks.benchmarks.contract import Source
+from tasks.dialogue.programs import Place, Tree
+
+RESOURCE = "repos"
+"""The resource that holds the projects, in DevEval's layout: DOMAIN/PROJECT."""
+LIMITS = Limits(cpu_s=60.0, wall_s=180.0, memory_mb=5120, processes=256, file_mb=256, tmp_mb=1024, open_files=1024)
+"""Upstream's bounds are 60 s in all and 5 GB; the clock has room for a loaded machine."""
+PACKAGES_FOLDER = ".packages"
+"""Folder of a project with what its tests import and Parley's own environment lacks."""
+_FOLDERS = ("src", PACKAGES_FOLDER)
+_CONTEXT_BEGINS = "The context you need to refer to"
+_PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lines", "context_from"
+_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
+_TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
+
+
+def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, version: str, file: str, line: int) -> Problem:
+    """The problem of a row. A suite holds node ids; an added test's is its node id, then its text."""
+    base = Instruction(instruction_id=BASE_INSTRUCTION, text=row.prompt, suite=TestSuite(tests=tuple(row.tests), kind="pytest"))
+    others = tuple(
+        Instruction(
+            instruction_id=name,
+            text=row.requirements[name].requirement,
+            suite=TestSuite(tests=(row.requirements[name].test, *row.requirements[name].unit_test), kind="pytest"),
+        )
+        for name in REPOSITORY_STRATEGIES
+        if name in row.requirements
+    )
+    tests = "\n".join(text for instruction in others for text in instruction.suite.tests)
+    return Problem(
+        benchmark=benchmark,
+        dataset_version=version,
+        problem_id=f"repo/{row.namespace}",
+        level=row.level,
+        prompt=row.prompt,
+        instructions=(base, *others),
+        reference_code=row.code,
+        packages=("pytest", *(package for package, pattern in _IMPORTED.items() if pattern.search(tests))),
+        source_file=file,
+        source_line=line,
+        row_digest=digest,
+    )
+
+
+def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
+    """The static conversation of a row."""
+    slots = STRATEGY_SLOT if row.level == "L1" else SLOTS_OF_REPOSITORIES
+    turns: list[Turn] = []
+    for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order), 1):
+        labels = (("strategy_slot", str(slots[name])),)
+        text = problem.instruction(name).text
+        turns.append(Turn(turn=number, role=Role.USER, content=text, instruction_id=name, labels=labels))
+        turns.append(Turn(turn=number, role=Role.ASSISTANT))
+    begins = row.prompt.find(_CONTEXT_BEGINS)
+    return Dialog(
+        benchmark=problem.benchmark,
+        dataset_version=problem.dataset_version,
+        dialog_id=problem.problem_id,
+        problem_id=problem.problem_id,
+        turns=tuple(turns),
+        labels=(
+            ("level", row.level),
+            (_PROJECT, row.project_path),
+            (_FILE, row.file),
+            (_NAME, row.name),
+            (_LINES, f"{row.signature_position[0]}-{row.body_position[1]}"),
+            *(((_CONTEXT, str(begins)),) if begins >= 0 else ()),
+        ),
+        row_digest=problem.row_digest,
+    )
+
+
+def source_of(dialog: Dialog) -> Source | None:
+    """The project that a dialog's programs run in; None for function tasks."""
+    project = dict(dialog.labels).get(_PROJECT)
+    return None if project is None else Source(RESOURCE, project)
+
+
+def context_from(dialog: Dialog) -> int | None:
+    """Where the golden contexts begin in its first message; None where it has none."""
+    found = dict(dialog.labels).get(_CONTEXT)
+    return None if found is None else int(found)
+
+
+def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
+    """Where the tests of these instructions run on an answer, and the node ids that decide each."""
+    labels = dict(dialog.labels)
+    first, last = labels[_LINES].split("-")
+    base = problem.instruction(BASE_INSTRUCTION).suite.tests
+    added = {name: _added(problem.instruction(name).suite.tests, base) for name in names if name != BASE_INSTRUCTION}
+    decides = {name: (added[name].node_id,) if name in added else base for name in names}
+    placing = Placing(
+        definition=Definition(name=labels[_NAME], first_line=int(first), last_line=int(last)),
+        added=tuple(added.values()),
+        folders=_FOLDERS,
+    )
+    tree = Tree(digest=labels[TREE], folder=Path(labels[_PROJECT]), resource=RESOURCE)
+    return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
+
+
+def _added(tests: Sequence[str], base: Sequence[str]) -> AddedTest:
+    """A requirement's test. One that has a base test's name gets another, so that it does not take its place."""
+    node_id, text = tests[0], "\n\n".join(tests[1:])
+    if node_id not in base:
+        return AddedTest(node_id=node_id, text=text)
+    name = node_id.rpartition("::")[2]
+    renamed = _TEST_NAME.sub(lambda m: f"{m[1]}{name}__added" if m[2] == name else m[0], text)
+    return AddedTest(node_id=f"{node_id}__added", text=renamed)
