@@ -56,14 +56,26 @@ def build(
     embedder_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the embedder.")] = None,
     embedder_revision: Annotated[str | None, typer.Option(help="Like --revision, for the embedder.")] = None,
     patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for an endpoint that stopped answering.")] = 300.0,
+    checkout: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="Of files laid out: a git checkout of repository OWNER/NAME; may be repeated."),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Of files laid out: one project; may be repeated.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the calls of each role; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
     """Make files: from finished runs, or a dataset by model calls and programs. After a stop, type it again: it goes on."""
-    from flows.cli.building import builds
+    from flows.cli.building import builds, layouts
 
+    if what in layouts():
+        if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force)) or out is None:
+            raise ConfigError(f"{what} is laid out in a folder: name it by --out; besides, --checkout and --only count")
+        _lay_out(what, out, parse_options(checkout or [], "--checkout"), only or (), json_output)
+        return
+    if checkout or only:
+        raise ConfigError(f"--checkout and --only are of files that are laid out ({', '.join(layouts())}), not of {what}")
     if what in builds():
         if any((judge, embedder, data, dataset_version, option, limit, dry_run)) or len(model or ()) > 1:
             raise ConfigError(f"{what} is made from runs: name them by --run, or one --model; besides, --out and --force count")
@@ -72,7 +84,7 @@ def build(
     from tasks.planning.builds.build_plan import constructions
 
     if what not in constructions():
-        raise UnknownName("build", what, sorted((*builds(), *constructions())))
+        raise UnknownName("build", what, sorted((*builds(), *constructions(), *layouts())))
     if run:
         raise ConfigError(f"{what} is made by model calls, not from runs: leave --run out, and name its models by --model")
     if out is None and not dry_run:
@@ -129,6 +141,19 @@ def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, for
     for line in told:
         print(line)
     print(f"in {out}")
+
+
+def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], json_output: bool) -> None:
+    from flows.cli.building import layouts
+
+    places = {name: Path(path).absolute() for name, path in checkouts.items()}
+    told = layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))
+    if json_output:
+        print(json.dumps({"out": str(out), "built": list(told)}))
+    else:
+        print("\n".join((*told, f"in {out}")))
+    if any(": FAILED: " in line for line in told):
+        raise ParleyError("not all of it could be laid out; type the same again to go on with the rest")
 
 
 def _make(request: "BuildRequest", json_output: bool) -> None:

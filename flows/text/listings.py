@@ -56,10 +56,11 @@ def _agents(_home: Home) -> Rows:
 
 
 def _builds(_home: Home) -> Rows:
-    from flows.cli.building import builds
+    from flows.cli.building import builds, layouts
     from tasks.planning.builds.build_plan import constructions
 
     rows = [(name, f"runs of {', '.join(made.settings)}", "", made.help) for name, (_, made) in builds().items()]
+    rows += [(name, "the package registry, git checkouts", "", layout.help) for name, layout in layouts().items()]
     for name, (_, made) in constructions().items():
         needs = [*(f"a {role}" for role in made.roles), *(["an embedder"] if made.needs_embedder else [])]
         options = " ".join(f"{o.name}={'|'.join(o.values)}" for o in made.options)

@@ -98,6 +98,24 @@ class Build:
     owns: OwnsFile
 
 
+class LayOut(Protocol):
+    """Lays out files of others, below a folder that may hold some already."""
+
+    def __call__(
+        self, out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: Callable[[str], None]
+    ) -> Sequence[str]:
+        """Lay them out and return a line about each. Raises UsageError: a name that nobody knows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A folder of other people's files that programs run in: from a package registry, or from checkouts that a user names."""
+
+    help: str
+    lay_out: LayOut
+
+
 @dataclass(frozen=True)
 class Results:
     """Which tables and files its runs give beside the common ones."""
@@ -110,6 +128,8 @@ class Results:
     """name -> folder that `parley export <benchmark>-<name>` writes of one run."""
     builds: Mapping[str, Build] = field(default_factory=dict[str, Build])
     """name -> files that `parley build <benchmark>-<name>` makes."""
+    layouts: Mapping[str, Layout] = field(default_factory=dict[str, Layout])
+    """name -> folder that `parley build <benchmark>-<name>` lays out."""
 
 
 class PublishedAnswers(Protocol):

@@ -6,6 +6,7 @@ from schemas.run import Limits
 from tasks.benchmarks.codeif.cast import cast
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
+from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repository import RESOURCE, source_of
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
@@ -63,6 +64,7 @@ BENCHMARK = Benchmark(
     results=Results(
         marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
         exports=EXPORTS,
+        layouts={"repos": LAYOUT},
     ),
     recordings=Recordings(answers=import_recording, raw_data=recorded_data),
 )

@@ -1,0 +1,156 @@
+"""Lays the tasks' projects out in DevEval's layout, from the registry's source distributions or from a user's git checkouts.
+
+What is known of each project stands in `projects.json`: its repository, the commit and the release that have the tasks' code, and
+what its tests import beside it.
+"""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from schemas.base import Frozen
+from schemas.errors import UnknownName, UsageError
+from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER
+from tasks.benchmarks.results import Layout
+
+_LIMIT_S = 900.0
+
+
+class Project(Frozen):
+    """Where a project comes from."""
+
+    repository: str
+    commit: str
+    release: str | None = None
+    """`NAME==VERSION` of the registry, where its source distribution holds the tasks' code and tests."""
+    packages: tuple[str, ...] = ()
+    """What its tests import, as requirements."""
+
+
+@cache
+def projects() -> Mapping[str, Project]:
+    """Every known project by its path in DevEval's layout, DOMAIN/PROJECT."""
+    text = (files("tasks.benchmarks.codeif") / "projects.json").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, Project]).validate_json(text)
+
+
+def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: Callable[[str], None]) -> Sequence[str]:
+    """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
+
+    Args:
+        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout or bare repository that has its commit.
+        only: projects, or the last parts of their names; none for all that can be had.
+
+    Returns:
+        A line for each project.
+
+    Raises:
+        UnknownName: a checkout or a name of no known project.
+    """
+    wanted = _chosen(only)
+    for name in checkouts:
+        if name not in projects() and name not in {project.repository for project in projects().values()}:
+            raise UnknownName("project or repository", name, projects())
+    lines: list[str] = []
+    for name, project in wanted.items():
+        checkout = checkouts.get(name) or checkouts.get(project.repository)
+        if checkout is None and project.release is None:
+            if only:
+                lines.append(f"{name}: left out; name a checkout of {project.repository} that has {project.commit[:12]}")
+            continue
+        say(name)
+        lines.append(f"{name}: {_one(out / name, project, checkout)}")
+    return lines
+
+
+def _chosen(only: Sequence[str]) -> Mapping[str, Project]:
+    known = projects()
+    for name in only:
+        if not any(name in (path, path.partition("/")[2]) for path in known):
+            raise UnknownName("project", name, known)
+    return {path: p for path, p in known.items() if not only or {path, path.partition("/")[2]} & set(only)}
+
+
+def _one(place: Path, project: Project, checkout: Path | None) -> str:
+    if place.exists():
+        return "is there already"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".laying-out-") as folder:
+        made = Path(folder) / "project"
+        try:
+            from_where = _from_git(made, project, checkout) if checkout else _from_release(made, project)
+            lacking = _add_packages(made, project)
+        except (subprocess.SubprocessError, OSError, tarfile.TarError, zipfile.BadZipFile, UsageError) as error:
+            return f"FAILED: {_last_line(error)}"
+        made.rename(place)
+    return f"{from_where}{lacking}"
+
+
+def _from_git(made: Path, project: Project, checkout: Path) -> str:
+    made.mkdir()
+    packed = made.with_suffix(".tar")
+    command = ("git", "-c", "safe.directory=*", "-C", str(checkout), "archive", "-o", str(packed), project.commit)
+    subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+    with tarfile.open(packed) as archive:
+        archive.extractall(made, filter="data")
+    return f"commit {project.commit[:12]} of {project.repository}"
+
+
+def _from_release(made: Path, project: Project) -> str:
+    release = project.release or ""
+    folder = made.with_name("downloaded")
+    _pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), release)
+    (archive,) = folder.iterdir()
+    inside = made.with_name("unpacked")
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(inside)
+    else:
+        with tarfile.open(archive) as packed:
+            packed.extractall(inside, filter="data")
+    (root,) = inside.iterdir()
+    root.rename(made)
+    return f"source distribution {release}"
+
+
+def _add_packages(made: Path, project: Project) -> str:
+    """Put beside it what its tests import and Parley's own environment lacks."""
+    lacking = [requirement for requirement in project.packages if not _is_here(requirement.partition("==")[0])]
+    if not lacking:
+        return ""
+    _pip("install", "--quiet", "--no-compile", "--target", str(made / PACKAGES_FOLDER), *lacking)
+    shutil.rmtree(made / PACKAGES_FOLDER / "bin", ignore_errors=True)
+    return f", with {', '.join(lacking)}"
+
+
+def _is_here(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _pip(*arguments: str) -> None:
+    command = (sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments)
+    subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+
+
+def _last_line(error: Exception) -> str:
+    said = error.stderr.decode(errors="replace") if isinstance(error, subprocess.CalledProcessError) else str(error)
+    return next((line for line in reversed(said.strip().splitlines()) if line.strip()), type(error).__name__)
+
+
+LAYOUT = Layout(
+    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts", lay_out=lay_out
+)
