@@ -1,20 +1,27 @@
 """Flow: raw benchmark data into the lake, checked."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from prefect import flow
 
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import read_raw, require_rows, write_staged
+from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
 from tasks.storage.parquet_store import Lake
 
 
 @flow(name="stage_benchmarks", flow_run_name="stage {benchmark}", validate_parameters=False)
-def stage_benchmarks(benchmark: str, data: str, dataset_version: str | None = None, home: str | None = None) -> dict[str, object]:
+def stage_benchmarks(
+    benchmark: str,
+    data: str,
+    dataset_version: str | None = None,
+    home: str | None = None,
+    resources: dict[str, str] | None = None,
+) -> dict[str, object]:
     """Stage one dataset; returns its counts and digest. See `stage_dataset`."""
-    staged, version, digest = stage_dataset(benchmark, Path(data), dataset_version, home)
+    staged, version, digest = stage_dataset(benchmark, Path(data), dataset_version, home, resources)
     return {
         "benchmark": benchmark,
         "dataset_version": version,
@@ -25,8 +32,13 @@ def stage_benchmarks(benchmark: str, data: str, dataset_version: str | None = No
     }
 
 
-def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home: str | None) -> tuple[Staged, str, str]:
+def stage_dataset(
+    benchmark: str, data: Path, dataset_version: str | None, home: str | None, resources: Mapping[str, str] | None = None
+) -> tuple[Staged, str, str]:
     """Read raw data and write dialogs, problems and quarantined rows.
+
+    Args:
+        resources: what the rows need beside them; without any, they are staged as they are, and a run has to be given some.
 
     Returns:
         The rows, the dataset version and the dataset's digest.
@@ -36,6 +48,7 @@ def stage_dataset(benchmark: str, data: Path, dataset_version: str | None, home:
     """
     found = registry.load(benchmark)
     version = dataset_version or found.data.default_version
-    staged = read_raw(found, data, version)
-    digest = write_staged(staged, found.name, version, Lake(find_home(home).lake))
+    place = find_home(home)
+    staged = furnished_data(found, str(data), version, place, resources) if resources else read_raw(found, data, version)
+    digest = write_staged(staged, found.name, version, Lake(place.lake))
     return require_rows(staged, str(data), found.name, version), version, digest

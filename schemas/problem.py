@@ -6,11 +6,12 @@ from pydantic import Field
 
 from schemas.base import Frozen
 
-SuiteKind = Literal["statements", "unittest", "asserts", "check", "pytest", "java", "javascript"]
+SuiteKind = Literal["statements", "unittest", "asserts", "check", "pytest", "java", "javascript", "patch"]
 """What a program's tests are. `statements`: Python statements that follow the code in one program, together one test. `asserts`:
 the same, each a test of its own. `check`: a text that defines `check`, which is called with the entry point (HumanEval).
 `unittest`: a module of unittest classes; code and tests run as one module that is not `__main__`. `pytest`: node ids in a tree of
-files. `java`, `javascript`: text that follows the code in one file, whose class `Main`, or which itself, comes to its end."""
+files. `java`, `javascript`: text that follows the code in one file, whose class `Main`, or which itself, comes to its end.
+`patch`: test ids of a repository; the code is a patch to it."""
 
 BASE_INSTRUCTION = "base"
 
@@ -41,6 +42,22 @@ class RepoSnapshot(Frozen):
     test_patch: str = ""
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
+    version: str = ""
+    """Of the project, as the dataset tells it."""
+    tree: str = ""
+    """Digest of its files at that commit with a history of this one commit; empty until it was looked up in a repository."""
+    tested_tree: str = ""
+    """Digest of the same with the test patch."""
+    environment: str = ""
+    """Digest of the packages that its programs run with; empty for Parley's own Python."""
+    test_files: tuple[str, ...] = ()
+    """What its tests are run by."""
+    python_flags: tuple[str, ...] = ()
+    pytest_flags: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    """Of the environment that its tests run in."""
+    web_tests: tuple[str, ...] = ()
+    """Tests among its lists that ask for public web pages, which no sandbox has: it is not scored then."""
 
 
 class Problem(Frozen):

@@ -25,6 +25,8 @@ class UnscoredReason(StrEnum):
     """The dialogue is longer than the model's context."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """The sandbox has no compiler or runtime for the answer's language."""
+    NETWORK_MISSING = "network_missing"
+    """The tests ask for public web pages, which no sandbox has."""
     JUDGE_UNPARSABLE = "judge_unparsable"
     """No answer of the judge could be read."""
     JUDGE_SILENT = "judge_silent"
@@ -43,6 +45,7 @@ _NO_FAULTS = frozenset(
         UnscoredReason.SOURCE_MISSING,
         UnscoredReason.CONTEXT_LENGTH,
         UnscoredReason.TOOLCHAIN_MISSING,
+        UnscoredReason.NETWORK_MISSING,
     }
 )
 

@@ -99,7 +99,7 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         Table("dialogs", Dialog, 3, _DATASET),
-        Table("problems", Problem, 2, _DATASET),
+        Table("problems", Problem, 3, _DATASET),
         Table("quarantine", QuarantinedRow, 1, _DATASET),
         Table("episodes", Episode, 3, _RUN),
         Table("test_verdicts", TestVerdict, 3, _RUN),

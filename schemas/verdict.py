@@ -34,6 +34,8 @@ class FailureReason(StrEnum):
     """Unscored: the sandbox has no compiler or runtime for the answer's language."""
     SOURCE_MISSING = "source_missing"
     """Unscored: the tree that the tests run in is not there."""
+    NETWORK_MISSING = "network_missing"
+    """Unscored: its tests ask for public web pages, which no sandbox has."""
 
 
 class CaseVerdict(Frozen):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.key_values import Resources, parse_resources
 from schemas.errors import UsageError
 from tasks.benchmarks.registry import names
 from tasks.storage.home import find_home
@@ -29,12 +30,13 @@ def stage(
     benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
     data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
     dataset_version: Annotated[str | None, typer.Option(help="Version of this data.")] = None,
+    resource: Resources = None,
     json_output: Json = False,
 ) -> None:
     """Read raw benchmark data into the lake. Bad rows go to quarantine with file, line and reason; the others are staged."""
     from flows.stage_benchmarks import stage_dataset
 
-    staged, version, digest = stage_dataset(benchmark, data, dataset_version, None)
+    staged, version, digest = stage_dataset(benchmark, data, dataset_version, None, parse_resources(resource or []))
     counts = {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
     if json_output:
         print(json.dumps({"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest, **counts}))

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from schemas.caps import CAPS
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from schemas.budget import Budget
+
+
+Resources = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=PATH", help="Something that the data need beside them, such as repos=DIR; may be repeated."),
+]
 
 
 def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budget | None":
@@ -54,6 +62,6 @@ def parse_options(given: Iterable[str], flag: str = "--option") -> dict[str, str
     return options
 
 
-def parse_folders(given: Iterable[str]) -> dict[str, str]:
+def parse_resources(given: Iterable[str]) -> dict[str, str]:
     """`["repos=DIR"]` -> `{"repos": "/where/DIR"}`. Raises ConfigError: as `parse_options`."""
     return {name: str(Path(path).absolute()) for name, path in parse_options(given, "--resource").items()}

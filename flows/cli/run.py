@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.ending import exit_code, json_budget, json_line, say_where_it_stopped
-from flows.cli.key_values import parse_budget, parse_folders, parse_options
+from flows.cli.key_values import Resources, parse_budget, parse_options, parse_resources
 from schemas.caps import CAPS
 from schemas.errors import ConfigError
 from tasks.benchmarks.registry import FIRST, names
@@ -89,7 +89,7 @@ def run(
     data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
-    resource: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A folder that programs run in.")] = None,
+    resource: Resources = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Play only the first N problems; a later run may play more.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Episodes of each dialogue, with seeds SEED, SEED+1, ...")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first sample.")] = 0,
@@ -166,10 +166,9 @@ def run(
             data=data,
             dataset_version=dataset_version,
             options=parse_options(option or []),
-            resources=parse_folders(resource or []),
+            resources=parse_resources(resource or []),
             limit=limit,
-            samples=samples,
-            seed=seed,
+            **{"samples": samples, "seed": seed},
         ),
         simulator=simulator_request(simulator, asked, simulator_key_env, simulator_revision, simulator_price),
         judges=judge_requests(judge or [], judge_key_env, judge_revision, judge_price),
@@ -186,8 +185,8 @@ def run(
         fsync=fsync,
         resume=resume,
     )
-    refuse_needless_judges(request)
-    refuse_needless_embedder(request)
+    for refuse_needless in (refuse_needless_judges, refuse_needless_embedder):
+        refuse_needless(request)
     _finish(find_home(), [request], json_output, dry_run=dry_run, budget=parse_budget(budget or []))
 
 

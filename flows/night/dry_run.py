@@ -248,7 +248,7 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
 def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
     """One call for each round, from the second on, that is not begun yet."""
     setting = plan.benchmark.setting(plan.spec.setting)
-    if not setting.needs_simulator:
+    if not setting.needs_simulator or plan.spec.simulator is None:
         return Calls()
     opened = max(1, _said(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)

@@ -270,3 +270,14 @@ def install_packages(folders: str) -> None:
     site.setquit()
     site.setcopyright()
     site.sethelper()
+
+
+def install_environment(folders: str) -> None:
+    """Do the work of the `site` module, .pth files too: the environment is the dataset's, and they belong to it."""
+    import site
+
+    for folder in filter(os.path.isdir, folders.split("\n")):
+        site.addsitedir(folder)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()

@@ -13,7 +13,8 @@ import sys
 from children import parent
 from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
-from integrity import guard, install_packages
+from integrity import guard, install_environment, install_packages
+from repository_suite import run_repository
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from suites import case_runner, run_nodes
 from watch import start_watch
@@ -60,10 +61,10 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2, strict=True)}
-    install_packages(job["folders"].decode())
+    (install_environment if job["kind"] == b"repository" else install_packages)(job["folders"].decode())
     trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *sys.path)
-    if job["kind"] == b"pytest":
-        run_nodes(job, trusted, say, hear, accuse, only_here)
+    if job["kind"] in (b"pytest", b"repository"):
+        (run_nodes if job["kind"] == b"pytest" else run_repository)(job, trusted, say, hear, accuse, only_here)
         return
     code, path = job["code"], f"{os.getcwd()}/{PROGRAM}"
     names, refused, loaded = _main_module(job["main"].decode(), path), [], set(sys.modules)

@@ -28,6 +28,8 @@ class Folders:
     start: str = WORKING_DIRECTORY
     binds: Mapping[str, str] = field(default_factory=dict[str, str])
     """Place inside -> folder outside."""
+    shown: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The same for folders that can only be read."""
 
 
 def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack) -> tuple[list[str], list[int]]:
@@ -44,6 +46,7 @@ def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack
         *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
         *(item for place in ("/tmp", folders.start) if place not in folders.binds for item in (*scratch, place)),
         *(item for place, outside in folders.binds.items() for item in ("--bind", outside, place)),
+        *(item for place, outside in folders.shown.items() for item in ("--ro-bind", outside, place)),
         *_read_only(python_roots()),
         *("--ro-bind", str(HARNESS), HARNESS_DIRECTORY),
         *_masks(),

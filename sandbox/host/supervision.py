@@ -16,7 +16,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 _CHUNK = 65536
-_REPORT_KB = 256
+_REPORT_KB = 2048
 _DRAIN_S = 0.3
 _GRACE_S = 10.0
 _LOOK_S = 0.25

@@ -142,14 +142,7 @@ def run_job(
     with sandbox.session(limits) as session:
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
-    if not done.report.startswith(_READY):
-        said = harmless(done.stderr.decode(errors="replace"))[-300:].strip() or "no message"
-        message = (
-            f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
-            f"after {done.wall_s:.1f} s): {said}; try `parley doctor`"
-        )
-        raise HostShortage(message) if done.timed_out else sandbox_fault(message, said)
-    return _believable(done, _records(done.report.removeprefix(_READY), secret), limits)
+    return believable_records(done, secret, limits)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -229,6 +222,22 @@ def _believable(done: Completed, records: Records, limits: Limits) -> tuple[Prog
     ran = ProgramVerdict(outcome=outcome, detail=detail, reason=reason, duration_s=done.wall_s)
     is_in_order = reason is None and (bool(word) or done.timed_out)
     return ran, records if is_in_order else {label: told for label, told in records.items() if label == "compile"}
+
+
+def believable_records(done: Completed, secret: str, limits: Limits) -> tuple[ProgramVerdict, Records]:
+    """How a run of the harness ended, without cases, and the records that count (see `run_job`).
+
+    Raises:
+        SandboxUnavailable: the runner did not start.
+    """
+    if not done.report.startswith(_READY):
+        said = harmless(done.stderr.decode(errors="replace"))[-300:].strip() or "no message"
+        message = (
+            f"the test runner did not start in the sandbox (exit {done.exit_code}, signal {done.signal}, "
+            f"after {done.wall_s:.1f} s): {said}; try `parley doctor`"
+        )
+        raise HostShortage(message) if done.timed_out else sandbox_fault(message, said)
+    return _believable(done, _records(done.report.removeprefix(_READY), secret), limits)
 
 
 def _records(report: bytes, secret: str) -> Records:

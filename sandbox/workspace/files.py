@@ -1,6 +1,7 @@
 """A workspace's files, read and written from outside between two commands. Programs put them there: no link leads out."""
 
 import os
+import shutil
 import stat
 from collections import deque
 from pathlib import Path
@@ -93,6 +94,56 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
     if owner is not None:
         for item in {path, *made}:
             os.chown(item, owner, owner, follow_symlinks=False)
+
+
+def put_entry(tree: Path, name: str, content: bytes | None, mode: int, is_link: bool, owner: int | None) -> None:
+    """Have a path hold a file, a link or nothing; see `Workspace.put`.
+
+    Raises:
+        ValueError: the path leads out of the tree.
+    """
+    parts = Path(name).parts
+    if not parts or ".." in parts or name.startswith("/"):
+        raise ValueError(f"file name {name!r}: must be a path in the tree")
+    here, made = tree, [here for here in _folders(tree, parts[:-1]) if content is not None and _cleared(here)]
+    for part in parts[:-1]:
+        here = here / part
+        if here.is_symlink() or not here.is_dir():
+            return  # nothing is wanted there, and nothing is there
+    path = here / parts[-1]
+    _remove(path)
+    if content is None:
+        return
+    if is_link:
+        path.symlink_to(os.fsdecode(content))
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+    if owner is not None:
+        for item in (path, *made):
+            os.chown(item, owner, owner, follow_symlinks=False)
+
+
+def _folders(tree: Path, parts: tuple[str, ...]) -> list[Path]:
+    return [tree.joinpath(*parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def _cleared(folder: Path) -> bool:
+    """Make it a folder, in the place of a file or link if need be; whether it was none."""
+    if folder.is_dir() and not folder.is_symlink():
+        return False
+    _remove(folder)
+    folder.mkdir(mode=0o755)
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def size_of(folder: Path) -> int:

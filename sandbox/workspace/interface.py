@@ -3,9 +3,9 @@
 No process outlives a command, so the files are the state: a workspace opened from a snapshot goes on where that was taken.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -23,6 +23,8 @@ COMMAND_LIMITS = Limits(
 
 SHELL_PLACE = "/shell"
 """Where a command finds the folder that carries the shell's state."""
+ENVIRONMENT_PLACE = "/environment"
+"""Where a command finds the packages that it runs with, where it has some of its own."""
 
 
 class TreeBounds(Frozen):
@@ -58,8 +60,33 @@ class Kept:
     """Paths of what cannot be kept (pipes, sockets, devices): they were removed from the folder, too."""
 
 
+class Entry(NamedTuple):
+    """A file or a link of a tree."""
+
+    mode: int
+    what: str
+    """Digest of a file's content; the target of a link."""
+    is_link: bool = False
+
+
 class Trees(Protocol):
     """A store of folders by content."""
+
+    def get(self, digest: str) -> bytes:
+        """A file's content. Raises CorruptRows where it is not there."""
+        ...
+
+    def changes(self, old: str, new: str) -> Mapping[str, tuple[Entry | None, Entry | None]]:
+        """Files and links that differ between two trees, by path: before and after, None where there is none.
+
+        Raises:
+            CorruptRows: the store does not hold a digest.
+        """
+        ...
+
+    def files(self, digest: str, paths: Iterable[str]) -> Mapping[str, Entry]:
+        """Those of these paths that are files or links of a tree. Raises CorruptRows."""
+        ...
 
     def keep(
         self,
@@ -98,6 +125,8 @@ class WorkFolder:
 
     path: Path
     place: str = "/testbed"
+    shown: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Place inside -> folder of this host that commands may read: no part of the state."""
 
     @property
     def tree(self) -> Path:

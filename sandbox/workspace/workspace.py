@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
@@ -21,7 +21,7 @@ from sandbox.backends.docker.scratch import empty_folder
 from sandbox.host.abandoned import pid_namespace, start_time
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
-from sandbox.workspace.files import SizeWatch, inner_path, read_file, write_file
+from sandbox.workspace.files import SizeWatch, inner_path, put_entry, read_file, write_file
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,
     Commands,
@@ -142,6 +142,16 @@ class Workspace:
             found = inner_path(self._folder.tree, self._folder.place, path)
             write_file(self._folder.tree, found, data, self._owner)
 
+    def put(self, path: str, content: bytes | None, mode: int = 0o644, *, is_link: bool = False) -> None:
+        """Have a path of the tree hold this file or link, or nothing, whatever stands there or in its way. No link is followed.
+
+        Args:
+            path: relative to the tree, without `..`.
+            content: of a link its target; None for nothing.
+        """
+        with self._lock:
+            put_entry(self._folder.tree, path, content, mode, is_link, self._owner)
+
     def end(self) -> None:
         """End the command that runs, from another thread, and any that comes: the workspace is about to be closed."""
         self._ended.set()
@@ -167,6 +177,7 @@ def open_workspace(
     limits: Limits = COMMAND_LIMITS,
     bounds: TreeBounds | None = None,
     with_state: bool = True,
+    shown: Mapping[str, str] | None = None,
     root: Path | None = None,
 ) -> Iterator[Workspace]:
     """A workspace in the state of a digest. It holds no slot of the host between commands, and its folder goes at its end.
@@ -175,6 +186,7 @@ def open_workspace(
         tree: digest of a folder, or of a workspace's snapshot.
         place: where its commands find the tree, and start.
         with_state: false leaves out what a snapshot holds beside the tree (temporary files, the shell's state), as grading does.
+        shown: place inside -> folder of this host that commands may read.
         root: where the folder is made; the system's temporary folder otherwise.
 
     Raises:
@@ -183,7 +195,7 @@ def open_workspace(
     """
     home = root or Path(tempfile.gettempdir())
     remove_abandoned(home)
-    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=home)), place)
+    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=home)), place, shown or {})
     try:
         owner = sandbox.owner(folder)
         for made in (folder.tree, *folder.beside.values()):

@@ -35,6 +35,7 @@ from tasks.benchmarks.scores import ScoreRequest as ScoreRequest
 from tasks.benchmarks.scores import TextsToEmbed as TextsToEmbed
 from tasks.benchmarks.setting import About, Options, Setting, option_values
 from tasks.judging.rubric import JudgeRun, Rubric
+from tasks.storage.home import Home
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,22 @@ def no_source(dialog: Dialog) -> None:
     return
 
 
+class Furnish(Protocol):
+    """Brings what staged problems need beside their rows into a home: repositories, environments."""
+
+    def __call__(self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+        """The rows with digests of what was brought. A problem that has no place here is quarantined.
+
+        Args:
+            source: where the rows were read; None where they were staged before, and may have all that they need.
+
+        Raises:
+            ConfigError: a resource is missing that rows need.
+            SourceUnreadable: a resource cannot be read.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Data:
     """What is asked, and where it lies."""
@@ -103,9 +120,11 @@ class Data:
     """Of other versions that come with the benchmark: the folder of each."""
     plays: Plays = plays_all
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
-    """name -> help of the folders that a user names by `--resource NAME=PATH`. Their addresses are in no id, their content is."""
+    """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
     source_of: FindSource = no_source
-    """Where a dialog's files are missing, it is not asked, and its scores are unscored for that reason."""
+    """Which files a dialog's programs run in. Where they are missing, it is not asked, and its scores are unscored for that."""
+    furnish: Furnish | None = None
+    """Asked before a run; a run's programs and agents need what it brings."""
     demo: Traversable | None = None
     """A small night on the sample, for `parley demo <benchmark>`."""
 

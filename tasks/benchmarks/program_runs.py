@@ -7,7 +7,7 @@ from typing import Protocol, Self
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.placing import Placing
-from schemas.problem import Problem, SuiteKind
+from schemas.problem import Problem, RepoSnapshot, SuiteKind
 from schemas.run import Limits
 from tasks.dialogue.programs import Place
 from tasks.dialogue.programs import Tree as Tree
@@ -28,6 +28,8 @@ class TestRun:
     entry_point: str = ""
     """Of `check` the name that is called; of `pytest` the file of the tree that holds the answer."""
     tree: Tree | None = None
+    repository: RepoSnapshot | None = None
+    """Of `patch`: what the patch is for, and the tests that judge it."""
     limits: Limits | None = None
     """Its own bounds; None for the setting's."""
     placing: Placing | None = None

@@ -1,5 +1,6 @@
-"""Reads rows of Parquet files and of the Hugging Face hub's datasets, in the form of JSON lines."""
+"""Reads rows of CSV and Parquet files and of the Hugging Face hub's datasets, in the form of JSON lines."""
 
+import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -12,6 +13,7 @@ from tasks.benchmarks.raw_lines import Fault, Line
 HUB = "hf:"
 """Begins a dataset of the hub, given in the place of a path: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
 _BATCH_ROWS = 256
+csv.field_size_limit(1 << 26)
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
@@ -28,6 +30,21 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
                     number += 1
                     yield Line(number, _as_json(row))
     except (OSError, ValueError, pa.ArrowException) as fault:
+        yield Fault(number + 1 if number else 0, "unreadable_file", str(fault).partition("\n")[0] or type(fault).__name__)
+
+
+def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
+    """Rows of a file with a line of names, numbered from 1, with whichever of the columns it has; a fault ends them."""
+    number = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for row in csv.DictReader(file, strict=True):
+                number += 1
+                if None in row or None in row.values():
+                    yield Fault(number, "broken_csv", "the row has another number of fields than the first line")
+                    continue
+                yield Line(number, _as_json({name: cell for name, cell in row.items() if name in columns}))
+    except (OSError, ValueError, csv.Error) as fault:
         yield Fault(number + 1 if number else 0, "unreadable_file", str(fault).partition("\n")[0] or type(fault).__name__)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 BUILT_IN: dict[str, str] = {
     "codeif": "tasks.benchmarks.codeif",
     "convcode": "tasks.benchmarks.convcode",
+    "dialogue_swebench": "tasks.benchmarks.dialogue_swebench",
     "talk2code": "tasks.benchmarks.talk2code",
     "unidial": "tasks.benchmarks.unidial",
 }

@@ -68,6 +68,8 @@ class Setting:
     options: tuple[Option, ...] = ()
     needs_simulator: bool = False
     """Whether a model speaks in the counterpart's seat. Its runs are then refused without `--simulator`."""
+    plays_known_answers_alone: bool = False
+    """Whether a control or a recording may be run without the simulator that `needs_simulator`, since nobody has to be asked."""
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
     """How much of the past the subject sees. The dry run estimates prompts by it."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -46,6 +46,7 @@ class Workspaces(Protocol):
         place: str = "/testbed",
         limits: Limits = COMMAND_LIMITS,
         with_state: bool = True,
+        environment: str = "",
     ) -> AbstractAsyncContextManager[SeatWorkspace]:
         """A workspace in the state of a digest, in the run's sandbox.
 
@@ -57,6 +58,7 @@ class Workspaces(Protocol):
             image: Docker image, pinned by digest, that its commands run in; the run's sandbox as it is otherwise.
             place: where its commands find the tree.
             with_state: false leaves out what a snapshot holds beside the tree.
+            environment: digest of the packages that its commands run with; empty for Parley's own.
 
         Raises:
             SandboxUnavailable: the run's sandbox has no workspaces.

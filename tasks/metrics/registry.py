@@ -20,6 +20,7 @@ FAMILIES: tuple[str, ...] = (
     "tasks.metrics.intent_alignment",
     "tasks.metrics.iterative_generation",
     "tasks.metrics.leakage",
+    "tasks.metrics.repository_dialogue",
     "tasks.metrics.text_match",
     "tasks.metrics.unit_tested_code",
     "tasks.metrics.user_dialogue",

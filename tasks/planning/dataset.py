@@ -1,18 +1,19 @@
 """Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib.resources import as_file
 from pathlib import Path
 
-from schemas.content_id import content_id
+from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
-from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UsageError
+from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rows import from_arrow
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.storage.contexts import write_contexts
+from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
 _read: ContextVar[dict[tuple[str, Path, str], Staged] | None] = ContextVar("parley_read", default=None)
@@ -40,6 +41,38 @@ def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
     key = (benchmark.name, source.absolute(), version)
     if key not in known:
         known[key] = benchmark.data.stage(source, version)
+    return known[key]
+
+
+def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: Home, resources: Mapping[str, str]) -> Staged:
+    """Rows of a dataset with what they need beside them, as `find_data` finds them.
+
+    Raises:
+        UsageError: as `find_data`; an unknown resource, or one that is not there.
+    """
+    known = benchmark.data.resources
+    for name, place in resources.items():
+        if name not in known:
+            raise UnknownName(f"resource of {benchmark.name}", name, known, "" if known else "It needs none")
+        if not Path(place).exists():
+            raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
+    places = {name: Path(path) for name, path in resources.items()}
+    bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
+    staged = find_data(benchmark, data, version, Lake(home.lake))
+    if benchmark.data.furnish is None:
+        return staged
+    with as_file(bundled[version]) if data is None and version in bundled else nullcontext(data and Path(data)) as source:
+        return _furnished(benchmark, staged, Path(source) if source else None, places, home)
+
+
+def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places: Mapping[str, Path], home: Home) -> Staged:
+    known, furnish = _read.get(), benchmark.data.furnish
+    assert furnish is not None
+    key = (benchmark.name, Path(dataset_digest(staged.dialogs)), canonical_json({n: str(p) for n, p in places.items()}))
+    if known is None:
+        return furnish(staged, source, places, home)
+    if key not in known:
+        known[key] = furnish(staged, source, places, home)
     return known[key]
 
 

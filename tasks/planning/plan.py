@@ -19,7 +19,7 @@ from tasks.dialogue.agents import registry as agents
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
 from tasks.planning.choice import choose, find_setting
-from tasks.planning.dataset import dataset_digest, find_data, played_dialogs, require_dialogs
+from tasks.planning.dataset import dataset_digest, furnished_data, played_dialogs, require_dialogs
 from tasks.planning.embedders import choose_embedder, is_in_play
 from tasks.planning.judges import PlannedJudge, choose_judges
 from tasks.planning.known_runs import find_run
@@ -227,7 +227,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     runs_programs = benchmark.runs_programs(setting)
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
-    staged = with_sources(benchmark, find_data(benchmark, request.benchmark.data, version, lake), request.benchmark.resources)
+    resources = request.benchmark.resources
+    staged = with_sources(benchmark, furnished_data(benchmark, request.benchmark.data, version, home, resources), resources)
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,
@@ -274,6 +275,9 @@ def _choose_simulator(
     if not benchmark.setting(setting).needs_simulator:
         return None
     if request.simulator is None:
+        knows_answers = request.model.agent is None and not request.model.converses
+        if knows_answers and benchmark.setting(setting).plays_known_answers_alone:
+            return None
         raise ConfigError(
             f"{benchmark.name}.{setting} has a model speak in the user's place. Name it by --simulator PROVIDER:MODEL"
             f" (`simulator` in a night's configuration), for example --simulator {request.model.spec}"

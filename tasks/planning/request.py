@@ -71,6 +71,11 @@ class ModelRequest(Frozen):
         return self.spec.partition(":")[0] in ("embedded", "vllm")
 
     @property
+    def converses(self) -> bool:
+        """Whether its answers come of a talk: a control and a recording know theirs before."""
+        return not self.spec.startswith(("control:", "recorded:"))
+
+    @property
     def n_gpus(self) -> float | None:
         """GPUs that its server holds; None where nobody said, or where the server is not ours."""
         return 0.0 if self.gpus is None and self.spec.startswith("embedded:") else self.gpus
@@ -143,14 +148,14 @@ class BenchmarkRequest(Frozen):
     """File or folder of raw data; without it what was staged before, or the bundled sample."""
     dataset_version: str | None = None
     options: dict[str, str] = Field(default_factory=dict)
+    resources: dict[str, str] = Field(default_factory=dict)
+    """Name -> file or folder that the data need beside them, such as repositories. In no id; what lies there is."""
     limit: int | None = Field(default=None, ge=1)
     """The dialogues of the first N problems only."""
     subsample: Subsample | None = None
     """Of these problems, a share only. In no id, as `limit`."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
-    resources: dict[str, str] = Field(default_factory=dict)
-    """Name -> folder of what the benchmark's programs need besides its data. In no id; what lies there is."""
 
 
 class EvaluationRequest(Frozen):

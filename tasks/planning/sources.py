@@ -5,24 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemas.dialog import MISSING, Dialog
-from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks.contract import Benchmark, Source, Staged
+from tasks.benchmarks.contract import Benchmark, Source, Staged, no_source
 from tasks.storage.source_trees import tree_digest
 
 
 def with_sources(benchmark: Benchmark, staged: Staged, resources: Mapping[str, str]) -> Staged:
-    """The rows, each dialog that needs files with the digest of those that lie there, or the word that they are missing.
-
-    Raises:
-        UnknownName: the benchmark has no such resource.
-        ConfigError: a resource is no folder.
-    """
-    for name, folder in resources.items():
-        if name not in benchmark.data.resources:
-            raise UnknownName(f"resource of {benchmark.name}", name, benchmark.data.resources)
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--resource {name}={folder}: there is no such folder. {benchmark.data.resources[name]}")
-    if not benchmark.data.resources:
+    """The rows, each dialog that needs files with the digest of those that lie there, or the word that they are missing."""
+    if benchmark.data.source_of is no_source:
         return staged
     known: dict[Source, str] = {}
 

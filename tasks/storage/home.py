@@ -75,6 +75,16 @@ class Home:
         """Folder of what agents worked on, by content."""
         return self.path / "trees"
 
+    @property
+    def environments(self) -> Path:
+        """Folder of the environments of packages that repositories' programs run with."""
+        return self.path / "environments"
+
+    @property
+    def checkouts(self) -> Path:
+        """Which trees the commits of repositories have."""
+        return self.path / "checkouts"
+
     @classmethod
     def at(cls, path: str | Path, lake_at: str | None = None) -> "Home":
         """The home in this folder.

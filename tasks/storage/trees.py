@@ -14,17 +14,17 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from sandbox.workspace.interface import Kept, Stamp, TreeBounds, TreeOverrun
+from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
+from tasks.storage.tree_changes import FILE, FOLDER, LINK, entry_at, replaced, tree_changes
 
-_FOLDER, _FILE, _LINK = "folder", "file", "link"
 _MIB = 2**20
 _CLOCK_NS = 50_000_000
 """Above the grain of a file system's clock: of two changes within one grain, the second leaves no trace in a stamp."""
@@ -83,6 +83,25 @@ class TreeStore:
             CorruptRows: as `restore`.
         """
         return self.add_row({"entries": self._row(digest)["entries"]})
+
+    def changes(self, old: str, new: str) -> dict[str, tuple[Entry | None, Entry | None]]:
+        return tree_changes(self._row, old, new)
+
+    def files(self, digest: str, paths: Iterable[str]) -> dict[str, Entry]:
+        return {path: entry for path in paths if (entry := entry_at(self._row, digest, path)) is not None}
+
+    def with_files(self, digest: str, files: Mapping[str, Entry | None]) -> str:
+        """Digest of a folder with other files at these paths, or none.
+
+        Raises:
+            CorruptRows: as `restore`.
+        """
+        return self.add_row({"entries": replaced(self._row, self.add_row, self._row(digest)["entries"], files)})
+
+    def joined(self, *digests: str) -> str:
+        """Digest of a folder with the entries of several, which have no name in common. Raises CorruptRows."""
+        entries = [entry for digest in digests for entry in self._row(digest)["entries"]]
+        return self.add_row({"entries": sorted(entries, key=lambda entry: entry[0])})
 
     def add(self, content: bytes) -> str:
         """Store one object unless it is there; its digest.
@@ -157,22 +176,22 @@ class TreeStore:
 
     def _fill_open(self, place: int, row: dict[str, Any], owner: int | None, seen: dict[Stamp, str]) -> None:
         for name, kind, mode, what in row["entries"]:
-            if kind == _LINK:
+            if kind == LINK:
                 os.symlink(what, name, dir_fd=place)
                 if owner is not None:
                     os.chown(name, owner, owner, dir_fd=place, follow_symlinks=False)
                 continue
-            if kind == _FOLDER:
+            if kind == FOLDER:
                 os.mkdir(name, 0o700, dir_fd=place)
-            with _opened(name, _OPEN_FOLDER if kind == _FOLDER else _MAKE_FILE, place) as made:
-                if kind == _FOLDER:
+            with _opened(name, _OPEN_FOLDER if kind == FOLDER else _MAKE_FILE, place) as made:
+                if kind == FOLDER:
                     self._fill_open(made, self._row(what), owner, seen)
                 else:
                     _write_all(made, self.get(what))
                 if owner is not None:
                     os.fchown(made, owner, owner)
                 os.fchmod(made, mode)
-                if kind == _FILE:
+                if kind == FILE:
                     seen[_stamp(os.fstat(made))] = what
 
 
@@ -205,14 +224,14 @@ class _Keeping:
     def _entry(self, place: int, path: str, entry: "os.DirEntry[str]", depth: int) -> tuple[str, str, int, str] | None:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            return entry.name, _LINK, 0o777, os.readlink(entry.name, dir_fd=place)
+            return entry.name, LINK, 0o777, os.readlink(entry.name, dir_fd=place)
         if stat.S_ISDIR(status.st_mode):
             mode = _open_to_its_owner(place, entry.name, status, 0o700)
             with _opened(entry.name, _OPEN_FOLDER, place) as below:
-                return entry.name, _FOLDER, mode, self._store.add_row(self._row(below, f"{path}/", depth + 1))
+                return entry.name, FOLDER, mode, self._store.add_row(self._row(below, f"{path}/", depth + 1))
         if stat.S_ISREG(status.st_mode):
             mode = _open_to_its_owner(place, entry.name, status, 0o400)
-            return entry.name, _FILE, mode, self._file(place, path, entry.name, status)
+            return entry.name, FILE, mode, self._file(place, path, entry.name, status)
         os.unlink(entry.name, dir_fd=place)
         self.dropped.append(path)
         return None

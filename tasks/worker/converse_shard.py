@@ -123,27 +123,27 @@ async def _converse(
     spec = context.spec
     subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_budget), paid)
     try:
-        async with _begun(run, spec, subject, opening.steps) as make_seat:
+        async with _begun(run, spec, subject, opening) as make_seat:
             return await play_dialogue(opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep)
     except InfraError as fault:
         return Ending(opening.steps, StopReason.INFRA, str(fault))
 
 
-def _begun(
-    run: RunState, spec: RunSpec, subject: ChatModel, steps: tuple[Step, ...]
-) -> AbstractAsyncContextManager[MakeSeat | None]:
+def _begun(run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript) -> AbstractAsyncContextManager[MakeSeat | None]:
     """The run's agent at the beginning of a dialogue; nobody where a chat model sits there itself."""
     if spec.agent is None:
         return nullcontext()
-    agent = agents.load(spec.agent.name)
+    agent, repository = agents.load(spec.agent.name), opening.problem.repo
     return agent.begin(
         AgentRequest(
             options=agent.options_of(spec.agent),
             model=subject,
             sampling=registry.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
-            steps=seen_by(steps, subject=True),
+            steps=seen_by(opening.steps, subject=True),
             embedder=run.vectors,
             workspaces=run.workspaces,
+            tree=(repository.tree or None) if repository else None,
+            environment=repository.environment if repository else "",
         )
     )
 

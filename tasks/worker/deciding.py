@@ -1,19 +1,27 @@
 """Verdicts on an episode's answers: taken over where they are known, else decided by running each answer's programs."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from sandbox.interface import Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
+from sandbox.judging.patched_repository import PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
+from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable, Unscorable
+from schemas.problem import RepoSnapshot
 from schemas.run import Limits, RunSpec
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict, verdict_id
 from tasks.benchmarks.contract import TestRun
 from tasks.dialogue.programs import Place
+from tasks.storage.environments import Environments
+from tasks.storage.trees import TreeStore
 from tasks.worker.jobs import ExecuteItem, RunContext
 from tasks.worker.placed_programs import NO_TREE, program_in_place
 
@@ -61,10 +69,17 @@ def _id_of(context: RunContext, test: TestRun, cases: tuple[str, ...]) -> str | 
         limits=test.limits or context.spec.limits,
         kind=test.kind,
         entry_point=test.entry_point,
-        tree="" if test.tree is None else test.tree.digest,
+        tree=_place_of(test),
         cases=cases,
         placing=test.placing,
     )
+
+
+def _place_of(test: TestRun) -> str:
+    """What names the files that its tests run in; nothing where there are none."""
+    if test.repository is not None:
+        return content_id(test.repository)
+    return "" if test.tree is None else test.tree.digest
 
 
 def decide(
@@ -120,14 +135,36 @@ def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Lim
     tests = list({id(test): test for test, _, _ in owed}.values())
     found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
     programs: dict[int, TestProgram] = {}
+    n_patches = 0
     for test in tests:
+        if test.repository is not None:
+            found[id(test)] = _run_patch(context, sandbox, test, test.repository, limits)
+            n_patches += 1
+            continue
         try:
             programs[id(test)] = program_in_place(context.resources, test.kind, test.code or "", test.tests, _place(test))
         except Unscorable as missing:
             found[id(test)] = missing
     said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
     found |= dict(zip(programs, said, strict=True))
-    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
+    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs + n_patches
+
+
+def _run_patch(
+    context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
+) -> ProgramVerdict | SandboxUnavailable | Unscorable:
+    """Grades a patch in a place of its own."""
+    trees = TreeStore(context.place.trees)
+    environments = Environments(context.place.environments)
+
+    def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
+        shown = {ENVIRONMENT_PLACE: str(environments.folder(environment))} if environment else {}
+        return open_workspace(workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown)
+
+    try:
+        return run_patch(open_place, trees, PatchProgram(test.code or "", repository), limits)
+    except (SandboxUnavailable, Unscorable) as fault:
+        return fault
 
 
 def _place(test: TestRun) -> Place | None:

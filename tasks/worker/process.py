@@ -17,6 +17,7 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
+from tasks.storage.environments import Environments
 from tasks.storage.journal import JournalWriter
 from tasks.storage.parquet_store import Lake
 from tasks.storage.trees import TreeStore
@@ -78,7 +79,9 @@ class RunState:
     @cached_property
     def workspaces(self) -> RunWorkspaces:
         """Opens workspaces for the run's dialogues, for all of its shards in this process."""
-        return RunWorkspaces(self.context.spec.sandbox, TreeStore(self.context.place.trees), self.context.programs)
+        place = self.context.place
+        environments = Environments(place.environments)
+        return RunWorkspaces(self.context.spec.sandbox, TreeStore(place.trees), self.context.programs, environments)
 
     def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, budget: int) -> ChatModel:
         """The open model, made at first use. `budget` bounds the requests to its endpoint in this process."""

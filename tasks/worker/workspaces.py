@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandbox import registry as sandboxes
-from sandbox.workspace.interface import COMMAND_LIMITS, Done, HoldsWorkspaces, TreeBounds
+from sandbox.workspace.interface import COMMAND_LIMITS, ENVIRONMENT_PLACE, Done, HoldsWorkspaces, TreeBounds
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
+from tasks.storage.environments import Environments
+from tasks.storage.home import find_home
 from tasks.storage.trees import TreeStore
 
 T = TypeVar("T")
@@ -26,10 +28,12 @@ class RunWorkspaces:
     Args:
         sandbox: name of the run's sandbox.
         commands: how many commands this process runs at once; the host's slots bind all processes.
+        environments: the home's, where nothing is said.
     """
 
-    def __init__(self, sandbox: str, trees: TreeStore, commands: int) -> None:
+    def __init__(self, sandbox: str, trees: TreeStore, commands: int, environments: Environments | None = None) -> None:
         self._sandbox_name, self._trees, self._commands = sandbox, trees, commands
+        self._environments = environments or Environments(find_home().environments)
         self._of_images: dict[tuple[str, str], str] = {}
 
     @asynccontextmanager
@@ -41,12 +45,16 @@ class RunWorkspaces:
         place: str = "/testbed",
         limits: Limits = COMMAND_LIMITS,
         with_state: bool = True,
+        environment: str = "",
     ) -> AsyncIterator["OpenWorkspace"]:
         stack = ExitStack()
 
         def opened() -> Workspace:
             found = tree or self._tree_of_image(image, place)
-            manager = open_workspace(self._sandbox(image), self._trees, found, place=place, limits=limits, with_state=with_state)
+            shown = {ENVIRONMENT_PLACE: str(self._environments.folder(environment))} if environment else {}
+            manager = open_workspace(
+                self._sandbox(image), self._trees, found, place=place, limits=limits, with_state=with_state, shown=shown
+            )
             return stack.enter_context(manager)
 
         try:

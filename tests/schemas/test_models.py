@@ -74,6 +74,7 @@ def test_only_what_is_missing_through_a_fault_counts_against_a_run():
         "source_missing",
         "context_length",
         "toolchain_missing",
+        "network_missing",
     ]
 
 

@@ -9,7 +9,7 @@ from schemas.tables import NAME_KEY, TABLES, VERSION_KEY, Table, arrow_type
 
 PINNED: dict[str, tuple[int, str]] = {
     "dialogs": (3, "ebda4fe25218e54a2d02ebce97c80a42"),
-    "problems": (2, "353ae10f93c058cd6712f8e275c54e93"),
+    "problems": (3, "766f35a38c1f91656042815766937c7b"),
     "quarantine": (1, "a39c38b2ade83aaf1c81832fe8ec1ab1"),
     "episodes": (3, "b43817f5b602cb47426f8364655476be"),
     "test_verdicts": (3, "8cb33f0f56b267a53b7b331813389bac"),

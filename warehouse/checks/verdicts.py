@@ -38,7 +38,7 @@ _rows = plain_rows(
     "verdict_id",
     "sandbox",
 )
-_MISSING = (FailureReason.TOOLCHAIN_MISSING.value, FailureReason.SOURCE_MISSING.value)
+_MISSING = tuple(reason.value for reason in FailureReason if reason is not FailureReason.TAMPERING)
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 

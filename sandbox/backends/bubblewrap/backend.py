@@ -94,7 +94,7 @@ class BubblewrapSandbox:
             stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
             uid = uid_of(0, folder.path)
-            session = BubblewrapSession(self._bwrap(), limits, uid, group, Folders(folder.place, folder.binds))
+            session = BubblewrapSession(self._bwrap(), limits, uid, group, Folders(folder.place, folder.binds, folder.shown))
             return session.run(argv, stdin=stdin, is_over=is_over)
 
     def _bwrap(self) -> str:

@@ -204,7 +204,7 @@ class DockerSession:
         shape = Shape(self._image, self._runtime, self._cpus, wanted.memory_mb, wanted.processes, wanted.tmp_mb)
         if self._folder is not None:
             user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
-            shape = replace(shape, user=user, binds=tuple(self._folder.binds.items()))
+            shape = replace(shape, user=user, binds=tuple(self._folder.binds.items()), shown=tuple(self._folder.shown.items()))
         if self._held is not None and self._held[0] != shape:
             self._drop()
         if self._held is None:

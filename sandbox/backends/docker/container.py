@@ -46,6 +46,8 @@ class Shape:
     user: str = f"{UID}:{UID}"
     binds: tuple[tuple[str, str], ...] = ()
     """Writable folders that last: place inside, folder on the daemon's machine. The others are tmpfs."""
+    shown: tuple[tuple[str, str], ...] = ()
+    """Folders that can only be read: place inside, folder on the daemon's machine."""
 
 
 @dataclass
@@ -202,7 +204,10 @@ def _host_config(api: Any, shape: Shape) -> Any:
         network_mode="none",
         read_only=True,
         tmpfs={place: scratch for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in binds},
-        mounts=[{"Type": "bind", "Source": source, "Target": place} for place, source in binds.items()],
+        mounts=[
+            {"Type": "bind", "Source": source, "Target": place, "ReadOnly": (place, source) in shape.shown}
+            for place, source in (*shape.binds, *shape.shown)
+        ],
         ipc_mode="private",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true", f"seccomp={profile()}"],

@@ -126,3 +126,5 @@ def program_of(
             return JavaProgram(prompt="", completion=code, test=text)
         case "javascript":
             return JavaScriptProgram(prompt="", completion=code, test=text)
+        case "patch":
+            raise ValueError("a patch is graded in a repository: see `sandbox.judging.patched_repository`")

@@ -48,7 +48,7 @@ def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: 
     """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
 
     Args:
-        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout or bare repository that has its commit.
+        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout or bare one that has its commit.
         only: projects, or the last parts of their names; none for all that can be had.
 
     Returns:

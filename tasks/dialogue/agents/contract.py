@@ -39,6 +39,10 @@ class AgentRequest:
     """Where the setting has `embedder_in_play`, or the agent needs one."""
     workspaces: Workspaces | None = None
     """Where it may work; a run always has it."""
+    tree: str | None = None
+    """Digest of the files that the dialogue is about, where its problem has some."""
+    environment: str = ""
+    """Digest of the packages that belong to them; empty for Parley's own."""
 
 
 class BeginDialogue(Protocol):

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 BUILT_IN = MappingProxyType(
     {
         "a-mem": "tasks.dialogue.agents.memory.a_mem",
+        "autonomous": "tasks.dialogue.agents.repository.autonomous",
         "chain_of_thought": "tasks.dialogue.agents.chain_of_thought",
         "hipporag": "tasks.dialogue.agents.memory.hipporag",
+        "interactive": "tasks.dialogue.agents.repository.interactive",
         "memoryos": "tasks.dialogue.agents.memory.memory_os",
+        "schema-guided": "tasks.dialogue.agents.repository.schema_guided",
     }
 )
 GROUP = "parley.agents"

@@ -20,7 +20,9 @@ from tasks.benchmarks.codeif.programs import wanted_programs
 from tasks.benchmarks.codeif.repository import RESOURCE, context_from, place_of
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.programs import WantedProgram
+from tasks.planning.dataset import furnished_data
 from tasks.planning.sources import with_sources
+from tasks.storage.home import Home
 from tasks.worker.placed_programs import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
 
@@ -185,9 +187,9 @@ def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
         program_in_place(((RESOURCE, str(PROJECTS)),), one.kind, one.code, one.tests, one.place)
 
 
-def test_a_resource_that_nobody_knows_or_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    staged = BENCHMARK.data.stage(BUNDLED, SAMPLE_REPOSITORIES)
+def test_a_resource_that_nobody_knows_or_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    home = Home.at(str(tmp_path / "home"))
     with pytest.raises(UnknownName, match="repos"):
-        with_sources(BENCHMARK, staged, {"repositories": str(tmp_path)})
-    with pytest.raises(ConfigError, match="no such folder"):
-        with_sources(BENCHMARK, staged, {RESOURCE: str(tmp_path / "gone")})
+        furnished_data(BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {"repositories": str(tmp_path)})
+    with pytest.raises(ConfigError, match="nothing is there"):
+        furnished_data(BENCHMARK, str(BUNDLED), SAMPLE_REPOSITORIES, home, {RESOURCE: str(tmp_path / "gone")})

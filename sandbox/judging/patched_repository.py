@@ -1,0 +1,187 @@
+"""Grades a patch to a repository by the tests that its project wrote for the fix (SWE-bench's way, section 2 and its harness).
+
+In a place of its own, never the agent's: the patch is applied to the files of the base commit; what steers tests is put back to
+the base commit with the test patch; then the tests run. All that follows from the candidate's word is a failure at worst: what
+passes was told test by test under the run's secret, and pytest was the same before and after (`harness/repository_suite.py`).
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from sandbox.host.python_environment import package_folders
+from sandbox.judging.infra_faults import retried_alone
+from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees
+from sandbox.workspace.workspace import Workspace
+from schemas.errors import Unscorable
+from schemas.problem import RepoSnapshot
+from schemas.run import Limits
+from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
+
+STEERING = (
+    r"(^|/)(tests?|testing|e2e)/"
+    r"|(^|/)(conftest|test_[^/]*|[^/]*_test|sitecustomize|usercustomize)\.py$"
+    r"|(^|/)(\.?pytest\.(ini|toml)|tox\.ini|setup\.cfg|pyproject\.toml)$"
+    r"|^(pytest|_pytest|pluggy|unittest)(/|\.py$)"
+    r"|\.(pth|pyc|pyd|so|egg-link)$|(^|/)[^/]*\.(dist|egg)-info/"
+)
+"""Paths of files that decide what tests do, or what stands for tests, pytest and Python. SWE-bench has no such file in a gold
+patch: what has `test` in its path is in the test patch. The candidate's changes to them are put back."""
+_APPLY = r"""
+cat > /tmp/parley.patch
+again() { git reset -q --hard && git clean -fdxq; }
+said() { echo "parley: applied by $1" >&2; exit 0; }
+git apply --verbose /tmp/parley.patch && said "git apply"
+again; git apply --verbose --3way /tmp/parley.patch && git reset -q && said "git apply --3way"
+again; git apply --verbose --reject /tmp/parley.patch && said "git apply --reject"
+again; patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fuzz=5"
+again; exit 1
+"""
+_WARNINGS = "PYTHONWARNINGS"
+"""Set once the runner is there: what counts as an error in the project's code need not in ours."""
+_PASS = ("PASSED", "XFAIL")
+_RAN = ("0", "1")
+"""pytest's exit codes for tests that ran, well or not."""
+OpenPlace = Callable[[str, str], AbstractContextManager[Workspace]]
+"""(digest of a tree, digest of an environment or nothing) -> a fresh workspace there, without state."""
+
+
+@dataclass(frozen=True)
+class PatchProgram:
+    """A patch, and the repository with the tests that judge it."""
+
+    patch: str
+    repository: RepoSnapshot
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Ids of all tests that count."""
+        return (*self.repository.fail_to_pass, *self.repository.pass_to_pass)
+
+
+def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits: Limits) -> ProgramVerdict:
+    """Apply the patch, put the tests in place, run them.
+
+    Args:
+        limits: of the test command; the patch is applied within them, too.
+
+    Returns:
+        With a case for each test of both lists. PASSED and XFAIL pass. SKIPPED passes a test that must go on passing, where it
+        is skipped without the patch, too. All else fails: absence, an error, a patch that does not apply.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+        Unscorable: its tests ask for the network, or its tree is not there.
+    """
+    repository = program.repository
+    if repository.web_tests:
+        named = ", ".join(repository.web_tests)
+        raise Unscorable(f"its tests ask for public web pages: {named}", FailureReason.NETWORK_MISSING)
+    if not (repository.tree and repository.tested_tree):
+        raise Unscorable("the files of its repository are not there", FailureReason.SOURCE_MISSING)
+    with open_place(repository.tree, repository.environment) as place:
+        refused, changed = _apply(place, trees, program, limits)
+        if refused:
+            cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused) for name in program.wanted)
+            return of_cases(ProgramVerdict(outcome=Outcome.FAILED), cases)
+        ran, records = _run_tests(place, repository, changed, limits)
+    cases = [_case(name, ran, records) for name in program.wanted]
+    skipped = {case.name for case in cases if case.detail == "pytest says SKIPPED"} & set(repository.pass_to_pass)
+    if skipped and all(case.outcome is Outcome.PASSED or case.name in skipped for case in cases):
+        with open_place(repository.tested_tree, repository.environment) as place:
+            before, told = _run_tests(place, repository, (), limits)
+        without = {name for name in skipped if before.outcome is Outcome.PASSED and _word(name, told)[0] == "SKIPPED"}
+        cases = [case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in without else case for case in cases]
+    return of_cases(ran, tuple(cases))
+
+
+def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits) -> tuple[str, list[str]]:
+    """Apply the patch, then put in place what steers tests.
+
+    Returns:
+        Why it cannot be, or nothing; and the files that stay as the patch has them.
+    """
+    repository = program.repository
+    steering: set[str] = set()
+    changed: list[str] = []
+    if program.patch.strip():
+        patch = program.patch if program.patch.endswith("\n") else f"{program.patch}\n"
+        done = place.run(("/bin/sh", "-c", _APPLY), limits, stdin=patch.encode("utf-8", "surrogatepass"))
+        if done.exit_code != 0:
+            return harmless(f"the patch does not apply\n{done.stderr.decode(errors='replace')}"), []
+        try:
+            after = place.snapshot()
+        except TreeOverrun as overrun:
+            return harmless(f"with the patch there are {overrun}"), []
+        touched = [path for path in trees.changes(repository.tree, after) if not path.startswith(".git/")]
+        steering = {path for path in touched if re.search(STEERING, path)}
+        changed = [path for path in touched if path not in steering]
+    of_test_patch = trees.changes(repository.tree, repository.tested_tree)
+    from_base = {path: None for path in steering if path not in of_test_patch}
+    kept = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
+    right = {**{path: kept.get(path) for path in from_base}, **{path: entry for path, (_, entry) in of_test_patch.items()}}
+    for path, entry in sorted(right.items(), key=lambda item: item[1] is not None):  # what goes goes first
+        if entry is None:
+            place.put(path, None)
+        elif entry.is_link:
+            place.put(path, entry.what.encode("utf-8", "surrogateescape"), is_link=True)
+        else:
+            place.put(path, trees.get(entry.what), entry.mode)
+    return "", [path for path in changed if path not in right]
+
+
+@retried_alone
+def _run_tests(
+    place: Workspace, repository: RepoSnapshot, changed: Sequence[str], limits: Limits
+) -> tuple[ProgramVerdict, Records]:
+    secret = secrets.token_hex(16)
+    python, folders = "{python}", "\n".join(package_folders())
+    if repository.environment:
+        python, folders = f"{ENVIRONMENT_PLACE}/bin/python", f"{ENVIRONMENT_PLACE}/packages"
+    job = {
+        "kind": "repository",
+        "folders": folders,
+        "files": "\n".join(repository.test_files),
+        "arguments": "\n".join(repository.pytest_flags),
+        "protected": STEERING,
+        "warnings": dict(repository.variables).get(_WARNINGS, ""),
+        "changed": "\n".join(changed),
+    }
+    payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
+    variables = [f"{name}={value}" for name, value in repository.variables if name != _WARNINGS]
+    flags = (*repository.python_flags, "-S", "-s", "-P")
+    argv = ("/usr/bin/env", *variables, python, *flags, "{harness}/run_function_tests.py")
+    done = place.run(argv, limits, stdin=payload)
+    ran, records = believable_records(done, secret, limits)
+    code, _ = records.get("node exit", ("", ""))
+    if ran.outcome is Outcome.PASSED and code not in _RAN:
+        ran = ran.model_copy(update={"outcome": Outcome.FAILED, "detail": f"pytest ended with code {code or 'none'}"})
+    return ran, records
+
+
+def _case(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:
+    word, detail = _word(name, records)
+    is_sound = ran.outcome is Outcome.PASSED
+    if is_sound and word in _PASS:
+        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail="" if word == "PASSED" else f"pytest says {word}")
+    outcome = Outcome.FAILED if is_sound or ran.outcome is not Outcome.TIMEOUT else Outcome.TIMEOUT
+    if is_sound and word == "SKIPPED":
+        return CaseVerdict(name=name, outcome=outcome, detail="pytest says SKIPPED")
+    said = "\n".join(filter(None, (f"pytest says {word}" if word else "", detail, "" if is_sound else ran.detail)))
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said or "pytest did not run it"))
+
+
+def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """pytest's word for a test, and its detail. An id that was cut at a space in its brackets stands for all that begin so, where
+    they agree."""
+    found = records.get(f"node {name}")
+    if found is not None:
+        return found
+    if "[" in name and not name.endswith("]"):
+        alike = [told for label, told in records.items() if label.startswith(f"node {name}")]
+        if alike and len({told[0] in _PASS for told in alike}) == 1:
+            return alike[0]
+    return "", ""

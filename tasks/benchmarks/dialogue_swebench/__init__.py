@@ -1,0 +1,44 @@
+"""Dialogue-SWEBench: agents that talk with a user to resolve an issue of a repository.
+
+`BENCHMARK` is all that the pipeline sees.
+"""
+
+from importlib.resources import files
+
+from schemas.run import Limits
+from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.dialogue_swebench.cast import cast
+from tasks.benchmarks.dialogue_swebench.furnish import RESOURCES, furnish
+from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
+from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
+from tasks.benchmarks.dialogue_swebench.scoring import MARTS, METRICS, RANGES, due, score
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS
+from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
+from tasks.benchmarks.play import Play
+from tasks.benchmarks.results import Results
+
+_LIMITS = Limits(cpu_s=900.0, wall_s=900.0, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64)
+"""Of one run of an instance's tests. Sphinx's take 2 to 12 s; SWE-bench allows half an hour."""
+
+BENCHMARK = Benchmark(
+    about=About(
+        name=BENCHMARK_NAME,
+        version="1",
+        title="Dialogue-SWEBench",
+        paper="Dialogue-SWEBench: A Benchmark for Dialogue-Driven Coding Agents",
+    ),
+    data=Data(
+        stage=stage,
+        sample=files(__name__) / "sample",
+        versions=("instances", "sample"),
+        default_version="instances",
+        resources=RESOURCES,
+        furnish=furnish,
+    ),
+    settings=SETTINGS,
+    play=Play(cast=cast, gold_answer=gold_answer),
+    programs=Programs(test_runs=test_runs, limits=_LIMITS, packages=("pytest",)),
+    judging=Judging(RUBRICS, judge_runs),
+    scores=Scores(metrics=METRICS, score=score, due=due, ranges=RANGES),
+    results=Results(marts=MARTS),
+)

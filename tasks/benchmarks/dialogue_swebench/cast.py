@@ -1,0 +1,42 @@
+"""Who sits where: an agent in a workspace, or a model whose answer is a patch; and the simulated user."""
+
+from schemas.dialog import Role
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import Sampling
+from tasks.benchmarks.dialogue_swebench.issue_user import IssueUser
+from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, PROMPTS, SETTINGS, revises
+from tasks.benchmarks.dialogue_swebench.stage import PERSONA_TEXT
+from tasks.benchmarks.play import CastRequest
+from tasks.dialogue.seats import Cast
+
+MOST_ROUNDS, MOST_STEPS = 101, 2000
+"""Beyond what the agents' own limit of 100 steps lets happen."""
+_MOST_TOKENS_SPOKEN = 400
+
+
+def cast(request: CastRequest) -> Cast:
+    """The seats of a setting. The user alone learns the issue, and neither side the tests or the reference patch.
+
+    Raises:
+        UnknownName: a setting this benchmark does not have.
+        ConfigError: an agent that has to talk, and no simulator.
+    """
+    if request.setting not in SETTINGS:
+        raise UnknownName("setting", f"dialogue_swebench.{request.setting}", (f"dialogue_swebench.{name}" for name in SETTINGS))
+    is_alone = request.setting == FIRST_QUERY
+    if request.make_seat is not None and request.simulator is None and not is_alone:
+        raise ConfigError(
+            f"setting dialogue_swebench.{request.setting} has a simulated user: name who speaks by `--simulator SPEC`"
+        )
+    opening = next(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
+    user = IssueUser(
+        opening=opening,
+        persona=dict(request.dialog.labels)[PERSONA_TEXT],
+        model=None if is_alone else request.simulator,
+        sampling=Sampling(max_tokens=min(_MOST_TOKENS_SPOKEN, request.sampling.max_tokens or _MOST_TOKENS_SPOKEN)),
+        prompts=PROMPTS,
+        revises=revises(request.setting),
+        unavailable=PROMPTS["unavailable"] if is_alone else None,
+        ends_with_diff=request.make_seat is None,
+    )
+    return Cast(subject=request.subject_seat(), counterpart=user, max_turns=MOST_ROUNDS, max_steps=MOST_STEPS)

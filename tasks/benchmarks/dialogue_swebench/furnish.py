@@ -1,0 +1,175 @@
+"""Brings repositories and environments into a home: each instance's files with and without its tests, and what they run with."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schemas.content_id import content_id
+from schemas.errors import ConfigError, SourceUnreadable
+from schemas.problem import Problem, QuarantinedRow, RepoSnapshot
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.raw_lines import BadRow, quarantined_row
+from tasks.storage.checkouts import Checkouts
+from tasks.storage.environments import Environments, Recipe
+from tasks.storage.git_repositories import Repositories
+from tasks.storage.home import Home
+from tasks.storage.trees import TreeStore
+
+REPOS, ENVIRONMENTS = "repos", "environments"
+RESOURCES = {
+    REPOS: "It is the folder of the projects' repositories: bare, checked out, or .bundle",
+    ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of what each instance's tests need",
+}
+
+
+class Pins(BaseModel):
+    """One environment of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    versions: tuple[str, ...] = ()
+    requirements: tuple[str, ...]
+    pth: dict[str, str] = Field(default_factory=dict)
+
+
+class Needs(BaseModel):
+    """What the file says of one instance."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    environment: str
+    python_flags: tuple[str, ...] = ()
+    pytest_flags: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    test_files: tuple[str, ...] = ()
+    web_tests: tuple[str, ...] = ()
+
+
+class EnvironmentsFile(BaseModel):
+    """Pins by name, and instances."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    python: str
+    environments: dict[str, Pins]
+    instances: dict[str, Needs] = Field(default_factory=dict)
+
+    def needs(self, problem_id: str, repository: RepoSnapshot) -> Needs | None:
+        """What an instance needs: as stated for it, or the environment of its project's version."""
+        if problem_id in self.instances:
+            return self.instances[problem_id]
+        fits = [name for name, pins in self.environments.items() if repository.version and repository.version in pins.versions]
+        return Needs(environment=fits[0]) if fits else None
+
+    def recipe(self, name: str) -> Recipe:
+        """What an environment is built from."""
+        pins = self.environments[name]
+        return Recipe(python=self.python, requirements=pins.requirements, pth=tuple(sorted(pins.pth.items())))
+
+
+def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
+    """See `Furnish`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
+    folder = None if source is None else source if source.is_dir() else source.parent
+    repos = resources.get(REPOS) or _beside(folder, REPOS)
+    listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
+    if repos is None:
+        if all(problem.repo and problem.repo.tree for problem in staged.problems):
+            return staged
+        raise ConfigError(
+            "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
+            " night's configuration), each bare, checked out or as .bundle"
+        )
+    pins = None if listing is None else read_environments(listing)
+    with Repositories([repos]) as found:
+        furnishing = _Furnishing(found, pins, Checkouts(TreeStore(home.trees), home.checkouts), Environments(home.environments))
+        return furnishing.all(staged)
+
+
+def _beside(folder: Path | None, name: str) -> Path | None:
+    return folder / name if folder is not None and (folder / name).exists() else None
+
+
+def read_environments(path: Path) -> EnvironmentsFile:
+    """The file of pins.
+
+    Raises:
+        SourceUnreadable: it is not there, or is no such file.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        return EnvironmentsFile.model_validate(data)
+    except (OSError, ValueError) as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise SourceUnreadable(f"{path}: no file of environments ({said})") from error
+
+
+@dataclass(frozen=True)
+class _Furnishing:
+    repositories: Repositories
+    pins: EnvironmentsFile | None
+    checkouts: Checkouts
+    environments: Environments
+
+    def all(self, staged: Staged) -> Staged:
+        problems: dict[str, Problem] = {}
+        bad: list[QuarantinedRow] = []
+        for problem in staged.problems:
+            try:
+                problems[problem.problem_id] = self._one(problem)
+            except BadRow as why:
+                row = quarantined_row(problem.benchmark, problem.dataset_version, problem.source_file, problem.source_line, why)
+                bad.append(row)
+        dialogs = [
+            dialog.model_copy(update={"row_digest": _digest(dialog.row_digest, problems[dialog.problem_id])})
+            for dialog in staged.dialogs
+            if dialog.problem_id in problems
+        ]
+        return replace(staged, dialogs=tuple(dialogs), problems=tuple(problems.values()), quarantined=(*staged.quarantined, *bad))
+
+    def _one(self, problem: Problem) -> Problem:
+        repository = problem.repo
+        assert repository is not None
+        found = self.repositories.holding(repository.repo, repository.base_commit)
+        if found is None:
+            said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
+            raise BadRow("repository_missing", said)
+        needs = self._needs(problem, repository)
+        try:
+            tree = self.checkouts.tree(found, repository.base_commit)
+            tested = self.checkouts.patched(tree, repository.test_patch)
+        except SourceUnreadable as error:
+            raise BadRow("repository_unreadable", f"{problem.problem_id}: {error}") from error
+        environment = self.environments.keep(self.pins.recipe(needs.environment)) if self.pins and needs else ""
+        needed = needs or Needs(environment="")
+        furnished = repository.model_copy(
+            update={
+                "tree": tree,
+                "tested_tree": tested,
+                "environment": environment,
+                "test_files": needed.test_files or repository.test_files,
+                "python_flags": needed.python_flags,
+                "pytest_flags": needed.pytest_flags,
+                "variables": tuple(sorted(needed.env.items())),
+                "web_tests": needed.web_tests,
+            }
+        )
+        return problem.model_copy(update={"repo": furnished})
+
+    def _needs(self, problem: Problem, repository: RepoSnapshot) -> Needs | None:
+        if self.pins is None:
+            return None
+        needs = self.pins.needs(problem.problem_id, repository)
+        if needs is None or needs.environment not in self.pins.environments:
+            said = f"{problem.problem_id}: the file of environments has none for {repository.repo} {repository.version}"
+            raise BadRow("environment_missing", said)
+        return needs
+
+
+def _digest(row_digest: str, problem: Problem) -> str:
+    """A dialogue's digest with what its agent finds beside the files: the packages."""
+    environment = problem.repo.environment if problem.repo else ""
+    return content_id([row_digest, environment]) if environment else row_digest

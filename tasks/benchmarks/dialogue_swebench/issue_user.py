@@ -1,0 +1,231 @@
+"""The simulated user: knows the issue and a persona, never tests or patch; each reply is checked and, if need be, revised."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from schemas.base import Frozen
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind, StopReason
+from schemas.errors import AnswerMissing, ModelUnavailable
+from schemas.run import Sampling
+from tasks.benchmarks.dialogue_swebench.patches import diff_in
+from tasks.dialogue.agents.repository import ENDED, STEP_LIMIT
+from tasks.dialogue.seats import Stop
+from tasks.dialogue.transcript import Transcript
+from tasks.language.asking import Asked, Messages, Unreadable, ask_until_read
+from tasks.language.chat_model import ChatModel, ChatRequest, Message
+from tasks.language.prompt import fill
+from tasks.language.spent import spent
+
+MOST_WORDS, TRIES = 120, 3
+PART, CANDIDATE, REVIEW = "part", "candidate", "review"
+VIOLATIONS, REVISED, LEFT = "violations", "revised", "violations_left"
+"""Labels of a simulated reply: kinds of violations that were found in the candidate; 1 where it was revised; what a program still
+finds wrong with the reply that was said."""
+TOO_LONG = "too_long"
+_NAME = "User:"
+_SHOWN_AGAIN = 2000
+
+
+class Violation(Frozen):
+    """What is wrong with a candidate."""
+
+    kind: Literal["hallucination", "ran_code", "left_goal", "other_rule"]
+    why: str
+
+
+class Reviewed(Frozen):
+    """The check of a candidate."""
+
+    violations: tuple[Violation, ...] = Field(max_length=8)
+
+
+@dataclass(frozen=True)
+class IssueUser:
+    """Opens with a fixed message, then answers as the persona until the agent ends the dialogue."""
+
+    opening: str
+    persona: str
+    model: ChatModel | None
+    """None where nobody answers: after its first message the user is not available."""
+    sampling: Sampling
+    prompts: Mapping[str, str]
+    revises: bool = True
+    unavailable: str | None = None
+    """Said in the place of every later reply."""
+    ends_with_diff: bool = False
+    """Whether an answer that is a diff, or is empty, ends the dialogue: of a subject without tools."""
+    role: Role = Role.USER
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """The user's next step in round `transcript.turn`: a candidate, its check, or the reply; or the end.
+
+        Raises:
+            ModelUnavailable: the simulator gave no usable reply. That is no failure of the subject's.
+        """
+        if transcript.turn == 1:
+            return Step(turn=1, role=self.role, content=self.opening)
+        if end := self._end(transcript):
+            return end
+        if self.unavailable is not None:
+            return Step(turn=transcript.turn, role=self.role, content=self.unavailable)
+        taken = transcript.taken
+        if not taken:
+            return await self._candidate(transcript)
+        candidate = taken[0].content
+        if not self.revises:
+            return self._said(transcript, candidate, ())
+        if len(taken) == 1:
+            return await self._review(transcript, candidate)
+        violations = tuple(filter(None, dict(taken[1].labels)[VIOLATIONS].split(",")))
+        if not violations:
+            return self._said(transcript, candidate, ())
+        return await self._revised(transcript, candidate, taken[1].content, violations)
+
+    def _end(self, transcript: Transcript) -> Stop | None:
+        last = transcript.messages[-1]
+        ended = dict(last.labels).get(ENDED)
+        if ended is not None:
+            return Stop(StopReason.TURN_LIMIT if ended == STEP_LIMIT else StopReason.FINISHED)
+        if self.ends_with_diff and (not last.content.strip() or diff_in(last.content) is not None):
+            return Stop(StopReason.FINISHED)
+        return Stop(StopReason.FINISHED) if self.model is None and self.unavailable is None else None
+
+    async def _candidate(self, transcript: Transcript) -> Step:
+        asked = await self._ask(transcript, self._talk(transcript), _spoken)
+        if asked.value is None:
+            raise self._silent(transcript, asked)
+        return self._step(transcript, asked, asked.value, StepKind.ARTIFACT, ((PART, CANDIDATE),))
+
+    async def _review(self, transcript: Transcript, candidate: str) -> Step:
+        text = fill(
+            self.prompts["review"],
+            issue=transcript.problem.prompt,
+            dialogue=_told(transcript.messages),
+            reply=candidate,
+            words=str(MOST_WORDS),
+        )
+        schema = Reviewed.model_json_schema()
+        asked = await self._ask(transcript, (Message(Role.USER, text),), _reviewed, schema)
+        found = asked.value.violations if asked.value is not None else ()
+        kinds = dict.fromkeys([*(one.kind for one in found), *_hard_faults(candidate)])
+        told = asked.value.model_dump_json() if asked.value is not None else json.dumps({"unreadable": asked.reason})
+        labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)))
+        return self._step(transcript, asked, told, StepKind.ARTIFACT, labels)
+
+    async def _revised(self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]) -> Step:
+        found = [f"{one.kind}: {one.why}" for one in _reviewed_or_none(review)]
+        if TOO_LONG in violations:
+            found.append(f"it has {len(candidate.split())} words; {MOST_WORDS} are allowed")
+        asking = fill(self.prompts["revise"], problems="\n".join(f"- {line}" for line in found), words=str(MOST_WORDS))
+        messages = (*self._talk(transcript), Message(Role.ASSISTANT, candidate), Message(Role.USER, asking))
+        asked = await self._ask(transcript, messages, _spoken)
+        if asked.value is None:
+            raise self._silent(transcript, asked)
+        labels = ((VIOLATIONS, ",".join(violations)), (REVISED, "1"), (LEFT, ",".join(_hard_faults(asked.value))))
+        return self._step(transcript, asked, asked.value, StepKind.MESSAGE, labels)
+
+    def _talk(self, transcript: Transcript) -> Messages:
+        """The dialogue as the simulator sees it: it is the assistant, and the agent its user."""
+        system = fill(self.prompts["user"], persona=self.persona, issue=transcript.problem.prompt, words=str(MOST_WORDS))
+        said = [Message(Role.USER, "Hello! What can I do for you?")]
+        for step in transcript.messages:
+            role = Role.ASSISTANT if step.role is Role.USER else Role.USER
+            said.append(Message(role, step.content or "(nothing)"))
+        return (Message(Role.SYSTEM, system), *said)
+
+    async def _ask(self, transcript: Transcript, messages: Messages, read: object, schema: object = None) -> Asked:  # pyright: ignore[reportMissingTypeArgument]
+        request = ChatRequest(
+            messages=messages,
+            sampling=self.sampling,
+            seed=transcript.seed,
+            problem_id=transcript.problem.problem_id,
+            turn=transcript.turn,
+            sample=transcript.sample,
+            dialog_id=transcript.dialog.dialog_id,
+            answer_schema=schema,  # pyright: ignore[reportArgumentType]
+            call_index=transcript.call_index,
+        )
+
+        def again(answer: str, reason: str) -> Messages:
+            return (
+                *messages,
+                Message(Role.ASSISTANT, answer[:_SHOWN_AGAIN] or "-"),
+                Message(Role.USER, f"That cannot be used: {reason}. Answer again."),
+            )
+
+        assert self.model is not None
+        try:
+            return await ask_until_read(self.model, request, again, read, tries=TRIES)  # pyright: ignore[reportArgumentType]
+        except AnswerMissing as missing:
+            raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
+
+    def _silent(self, transcript: Transcript, asked: Asked) -> ModelUnavailable:  # pyright: ignore[reportMissingTypeArgument]
+        assert self.model is not None
+        return ModelUnavailable(
+            f"simulator {self.model.identity.label}: {len(asked.answers)} replies in round {transcript.turn} of "
+            f"{transcript.problem.problem_id} cannot be used ({asked.reason}); name a simulator with a longer context",
+            n_calls=spent(asked.answers).n_calls,
+        )
+
+    def _said(self, transcript: Transcript, reply: str, violations: tuple[str, ...]) -> Step:
+        labels = ((VIOLATIONS, ",".join(violations)), (REVISED, "0"), (LEFT, ",".join(_hard_faults(reply))))
+        return Step(turn=transcript.turn, role=self.role, content=reply, labels=labels)
+
+    def _step(
+        self,
+        transcript: Transcript,
+        asked: Asked,  # pyright: ignore[reportMissingTypeArgument]
+        content: str,
+        kind: StepKind,
+        labels: tuple[tuple[str, str], ...],
+    ) -> Step:
+        cost, last = spent(asked.answers), asked.answers[-1]
+        return Step(
+            turn=transcript.turn,
+            role=self.role,
+            content=content,
+            kind=kind,
+            input_tokens=cost.input_tokens,
+            output_tokens=cost.output_tokens,
+            latency_s=cost.latency_s,
+            n_calls=cost.n_calls,
+            finish_reason=last.finish_reason,
+            served_model=last.served_model,
+            labels=labels,
+        )
+
+
+def _spoken(answer: str) -> str:
+    text = answer.strip().removeprefix(_NAME).strip()
+    if not text:
+        raise Unreadable("it is empty")
+    return text
+
+
+def _reviewed(answer: str) -> Reviewed:
+    begin, end = answer.find("{"), answer.rfind("}")
+    try:
+        return Reviewed.model_validate_json(answer[begin : end + 1] if begin >= 0 else answer)
+    except ValidationError as error:
+        raise Unreadable(f"it is not the JSON that was asked for ({error.errors()[0]['msg']})") from None
+
+
+def _reviewed_or_none(review: str) -> tuple[Violation, ...]:
+    try:
+        return _reviewed(review).violations
+    except Unreadable:
+        return ()
+
+
+def _hard_faults(reply: str) -> tuple[str, ...]:
+    """What a program finds wrong with a reply."""
+    return (TOO_LONG,) if len(reply.split()) > MOST_WORDS else ()
+
+
+def _told(messages: tuple[Step, ...]) -> str:
+    return "\n".join(f"{'User' if step.role is Role.USER else 'Agent'}: {step.content}" for step in messages)

@@ -1,0 +1,34 @@
+"""Programs to execute: the dialogue's patch, judged by the tests of both lists."""
+
+from collections.abc import Mapping
+
+from schemas.dialog import Dialog
+from schemas.episode import Episode, StopReason
+from schemas.problem import Problem
+from tasks.benchmarks.contract import TestRun
+from tasks.benchmarks.dialogue_swebench.patches import final_patch
+
+FAIL_TO_PASS, PASS_TO_PASS = "fail_to_pass", "pass_to_pass"
+
+
+def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
+    """One run of the tests, with a verdict on each list that is not empty."""
+    assert problem.repo is not None
+    turn, patch = final_patch(episode)
+    lists = {FAIL_TO_PASS: problem.repo.fail_to_pass, PASS_TO_PASS: problem.repo.pass_to_pass}
+    return (
+        TestRun(
+            turn=turn,
+            instruction_id="",
+            code=None if episode.stop_reason is StopReason.INFRA else patch,
+            tests=problem.instructions[0].suite.tests,
+            kind="patch",
+            repository=problem.repo,
+            decides={name: tests for name, tests in lists.items() if tests},
+        ),
+    )
+
+
+def gold_answer(problem: Problem, turn: int) -> str:
+    """The project's own fix, as a unified diff."""
+    return problem.reference_code

@@ -1,0 +1,173 @@
+"""Turns verdicts, steps and judgements into scores of whole dialogues (turn 0)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from schemas.dialog import Dialog, Role
+from schemas.episode import StepKind
+from schemas.score import Score, UnscoredReason, reason_of, worst_of
+from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
+from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
+from tasks.benchmarks.dialogue_swebench.programs import FAIL_TO_PASS, PASS_TO_PASS
+from tasks.benchmarks.dialogue_swebench.rubrics import COHERENCE, NATURALNESS, SEEKING, USER_TURN, agent_messages, user_replies
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS
+from tasks.benchmarks.setting import Options
+from tasks.dialogue.agents.repository.labels import ENDED, PATCH, SENT_BY_TOOL
+from tasks.metrics.registry import Metric
+from tasks.metrics.repository_dialogue import (
+    agent_steps,
+    coherence,
+    dialogue_turns,
+    information_seeking,
+    naturalness,
+    resolved,
+    user_faithful,
+    user_in_environment,
+    user_on_goal,
+    user_revised,
+    user_without_fault,
+)
+
+CRITERIA = {"faithful": user_faithful, "on_goal": user_on_goal, "in_environment": user_in_environment}
+PLAYED = (resolved, dialogue_turns, agent_steps, user_revised)
+JUDGED = (information_seeking, naturalness, coherence, *CRITERIA.values(), user_without_fault)
+METRICS = tuple(metric.name for metric in (*PLAYED, *JUDGED))
+_MANY = 2000.0
+RANGES: Mapping[str, tuple[float, float]] = {
+    dialogue_turns.name: (0.0, _MANY),
+    agent_steps.name: (0.0, _MANY),
+    information_seeking.name: (0.0, _MANY),
+    naturalness.name: (1.0, 3.0),
+    coherence.name: (1.0, 3.0),
+}
+_FOLDER = files("tasks.benchmarks.dialogue_swebench") / "marts"
+MARTS = (_FOLDER / "dialogue_swebench_agents.sql",)
+Value = float | UnscoredReason
+Values = Mapping[Metric[..., float], Value]
+_UNSCORED = {reason.value: reason for reason in UnscoredReason}
+
+
+def due(setting: str, options: Options, dialog: Dialog) -> Due:
+    """The scores of a whole dialogue; it has as many rounds as it takes."""
+    metrics = (*PLAYED, *(JUDGED if SETTINGS[setting].rubrics else ()))
+    return Due(101, frozenset((0, metric.name) for metric in metrics), is_exact=False)
+
+
+def score(request: ScoreRequest) -> Sequence[Score]:
+    """The scores of each dialogue with one sample of an instance."""
+    return [_row(request, played, *one) for played in request.played for one in _scores(request, played)]
+
+
+def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float], Value]]:
+    yield resolved, _resolved(request, played)
+    yield from _counts(played).items()
+    if SETTINGS[request.setting].rubrics:
+        yield from _judged(played).items()
+
+
+def _resolved(request: ScoreRequest, played: Played) -> Value:
+    missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
+    if missing or not played.verdicts:
+        return missing or UnscoredReason.INFRA
+    passed = {verdict.instruction_id: verdict.outcome is Outcome.PASSED for verdict in played.verdicts}
+    return resolved(passed.get(FAIL_TO_PASS, True), passed.get(PASS_TO_PASS, True))
+
+
+def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
+    if verdict.outcome is Outcome.UNSCORED:
+        return _UNSCORED.get(verdict.reason.value if verdict.reason else "", UnscoredReason.SOURCE_MISSING)
+    if verdict.outcome is Outcome.INFRA:
+        return UnscoredReason.INFRA
+    return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
+
+
+def _counts(played: Played) -> Values:
+    made = {PATCH, ENDED, SENT_BY_TOOL}
+    own = [step for step in played.episode.steps if step.role is Role.ASSISTANT and step.kind is not StepKind.OBSERVATION]
+    n_answers = sum(made.isdisjoint(name for name, _ in step.labels) for step in own)
+    labels = [dict(step.labels) for step in user_replies(played.episode)]
+    revised = [one[REVISED] == "1" for one in labels if REVISED in one]
+    return {
+        dialogue_turns: dialogue_turns(len(agent_messages(played.episode))),
+        agent_steps: agent_steps(n_answers),
+        user_revised: user_revised(sum(revised), len(revised)) if revised else UnscoredReason.UNDEFINED,
+    }
+
+
+def _judged(played: Played) -> Values:
+    by_rubric: dict[str, list[JudgeVerdict]] = {}
+    for judgement in played.judgements:
+        by_rubric.setdefault(judgement.rubric, []).append(judgement)
+    has_talk = bool(agent_messages(played.episode))
+    return {
+        information_seeking: _seeking(by_rubric.get(SEEKING, []), len(agent_messages(played.episode))),
+        naturalness: _natural(by_rubric.get(NATURALNESS, []), has_talk),
+        coherence: _coherent(by_rubric.get(COHERENCE, []), has_talk),
+        **_user(by_rubric.get(USER_TURN, []), len(user_replies(played.episode))),
+    }
+
+
+def _why_missing(judgements: Sequence[JudgeVerdict]) -> UnscoredReason | None:
+    return worst_of({_UNSCORED.get(one.unscored_reason or "", UnscoredReason.INFRA) for one in judgements if one.value is None})
+
+
+def _seeking(judgements: Sequence[JudgeVerdict], n_messages: int) -> Value:
+    if missing := _why_missing(judgements):
+        return missing
+    if len(judgements) != n_messages:
+        return UnscoredReason.INFRA
+    return information_seeking(one.value == 1.0 for one in judgements)
+
+
+def _natural(judgements: Sequence[JudgeVerdict], has_talk: bool) -> Value:
+    if not has_talk:
+        return UnscoredReason.UNDEFINED
+    values = [one.value for one in judgements if one.value is not None]
+    return naturalness(values[0]) if values else _why_missing(judgements) or UnscoredReason.INFRA
+
+
+def _coherent(judgements: Sequence[JudgeVerdict], has_talk: bool) -> Value:
+    if not has_talk:
+        return UnscoredReason.UNDEFINED
+    values = {one.dimension: one.value for one in judgements if one.value is not None}
+    if len(values) < 2:
+        return _why_missing(judgements) or UnscoredReason.INFRA
+    return coherence(values["local"] == 1.0, values["global"] == 1.0)
+
+
+def _user(judgements: Sequence[JudgeVerdict], n_replies: int) -> Values:
+    metrics = (*CRITERIA.values(), user_without_fault)
+    if not n_replies:
+        return dict.fromkeys(metrics, UnscoredReason.UNDEFINED)
+    if missing := _why_missing(judgements):
+        return dict.fromkeys(metrics, missing)
+    met: dict[int, dict[str, bool]] = {}
+    for one in judgements:
+        met.setdefault(one.turn, {})[one.dimension] = one.value == 1.0
+    if len(met) != n_replies:
+        return dict.fromkeys(metrics, UnscoredReason.INFRA)
+    shares: dict[Metric[..., float], Value] = {
+        metric: metric(sum(turn.get(name, False) for turn in met.values()), n_replies) for name, metric in CRITERIA.items()
+    }
+    shares[user_without_fault] = user_without_fault(
+        sum(all(turn.get(name) for name in CRITERIA) for turn in met.values()), n_replies
+    )
+    return shares
+
+
+def _row(request: ScoreRequest, played: Played, metric: Metric[..., float], value: Value) -> Score:
+    missing = isinstance(value, UnscoredReason)
+    return Score(
+        run_id=request.run_id,
+        benchmark=played.episode.benchmark,
+        model=played.episode.model,
+        episode_id=played.episode.episode_id,
+        problem_id=request.problem.problem_id,
+        sample=request.sample,
+        turn=0,
+        metric=metric.name,
+        metric_version=metric.version,
+        value=None if missing else value,
+        unscored_reason=value if missing else None,
+    )

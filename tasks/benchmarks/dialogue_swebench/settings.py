@@ -1,0 +1,56 @@
+"""The settings: the whole dialogue, and the paper's ablations. Rubrics judge those whose name says so."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tasks.benchmarks.setting import Setting
+from tasks.language.prompt import PromptTexts
+
+FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"
+JUDGED = "_judged"
+RUBRICS = ("information_seeking", "naturalness", "coherence", "user_turn")
+USER_PROMPTS = ("user", "review", "revise")
+PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", (*USER_PROMPTS, "unavailable"))
+
+
+def _prompts(*names: str) -> Mapping[str, str]:
+    return {name: PROMPTS[name] for name in names}
+
+
+def _settings() -> Mapping[str, Setting]:
+    found: dict[str, Setting] = {}
+    for judged in (False, True):
+        rubrics, end = (RUBRICS, JUDGED) if judged else ((), "")
+        seen = ", judged" if judged else ""
+        found[FULL + end] = Setting(
+            name=FULL + end,
+            help=f"an agent and a simulated user, whose replies are checked and revised{seen}",
+            needs_simulator=True,
+            plays_known_answers_alone=True,
+            prompts=_prompts(*USER_PROMPTS),
+            simulator_prompts=("user", "review"),
+            rubrics=rubrics,
+        )
+        found[NO_REVISION + end] = Setting(
+            name=NO_REVISION + end,
+            help=f"as full, without the check of the user's replies (section 8.2){seen}",
+            needs_simulator=True,
+            plays_known_answers_alone=True,
+            prompts=_prompts("user"),
+            simulator_prompts=("user",),
+            rubrics=rubrics,
+        )
+    found[FIRST_QUERY] = Setting(
+        name=FIRST_QUERY,
+        help="the first message only: later ones are answered by the words that the user is not available (section 8.1)",
+        prompts=_prompts("unavailable"),
+    )
+    return found
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
+
+
+def revises(setting: str) -> bool:
+    """Whether the user's replies are checked and revised."""
+    return setting.removesuffix(JUDGED) == FULL

@@ -1,0 +1,58 @@
+"""Makes an agent of a prompt file: the workspace is opened in the state of its last step, and closed with the dialogue."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from schemas.dialog import HistoryPolicy
+from schemas.errors import ConfigError, SandboxUnavailable
+from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
+from tasks.dialogue.agents.repository.loop import MOST_STEPS, RepositorySeat
+from tasks.language.prompt import PromptTexts
+
+STEPS = "steps"
+_SHELL_STATE = f"export PATH={ENVIRONMENT_PLACE}/bin:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1 PAGER=cat GIT_PAGER=cat TERM=dumb"
+
+
+def repository_agent(name: str, prompt: str, help: str) -> Agent:
+    """An agent of the loop.
+
+    Args:
+        prompt: name of its prompt file.
+    """
+    texts = PromptTexts(__name__.rpartition(".")[0], (prompt, "work"))
+
+    def begin(request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]:
+        return _begin(request, f"{texts[prompt]}\n\n{texts['work']}")
+
+    steps = tuple(str(n) for n in range(1, MOST_STEPS + 1))
+    return Agent(
+        name=name,
+        version="1",
+        help=help,
+        begin=begin,
+        options=(AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),),
+        prompts=texts,
+        calls_per_turn=MOST_STEPS,
+    )
+
+
+@asynccontextmanager
+async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
+    if request.tree is None or request.workspaces is None:
+        raise ConfigError(
+            "this agent works in a repository, and the dialogue's problem has none: take another agent or benchmark"
+        )
+    kept = [step.tree for step in request.steps if step.tree is not None]
+    async with request.workspaces.open(kept[-1] if kept else request.tree, environment=request.environment) as workspace:
+        if not kept:
+            done = await workspace.shell(_SHELL_STATE)
+            if done.completed.exit_code != 0:
+                raise SandboxUnavailable(
+                    f"the workspace's shell does not start: {done.completed.stderr.decode(errors='replace')[-300:]}"
+                )
+
+        def seat(history: HistoryPolicy) -> RepositorySeat:
+            return RepositorySeat(request.model, request.sampling, system, workspace, int(request.options[STEPS]))
+
+        yield seat

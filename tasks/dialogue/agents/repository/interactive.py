@@ -1,0 +1,5 @@
+"""Asks the user what the request leaves open (section 5, baseline 2)."""
+
+from tasks.dialogue.agents.repository.agents import repository_agent
+
+AGENT = repository_agent("interactive", "interactive", "resolves an issue in a repository, and asks the user what is unclear")

@@ -1,0 +1,10 @@
+"""Labels of an agent's steps that others read."""
+
+PATCH = "patch"
+"""Of the artifact that holds what the agent changed, as a unified diff. Its value: how the diff was made."""
+ENDED, FINISHED, STEP_LIMIT = "ended", "finished", "step_limit"
+"""Of the agent's last message: why the dialogue is over."""
+DROPPED = "observations_dropped"
+"""Of an answer: how many old observations its prompt left out, since the context was full."""
+SENT_BY_TOOL = "sent_by"
+"""Of a message: the tool whose call holds it."""

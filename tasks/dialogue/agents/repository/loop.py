@@ -1,0 +1,215 @@
+"""The loop of agents in a repository: the model answers, its tools run, until it ends or has no step left.
+
+Everything is read from the steps: a loop that is made anew from them goes on where a killed one was.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind, ToolCall
+from schemas.run import Sampling
+from tasks.dialogue.agents.repository.labels import DROPPED, ENDED, FINISHED, PATCH, SENT_BY_TOOL, STEP_LIMIT
+from tasks.dialogue.agents.repository.tools import (
+    FINISH,
+    MESSAGE_USER,
+    SENT,
+    Bash,
+    EditFile,
+    Finish,
+    MessageUser,
+    take_patch,
+)
+from tasks.dialogue.seats import Stop
+from tasks.dialogue.tools import Tool, observe
+from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+
+MOST_STEPS = 100
+_KEPT_OBSERVATIONS = (12, 6, 3, 1, 0)
+"""How many of the latest observations stay, in turn, where the conversation is longer than the context."""
+_NOT_KEPT = "[an old observation, left out since the context is full]"
+_EMPTY = "Your answer is empty. Call a tool, write to the user, or call finish."
+_MALFORMED = "malformed"
+
+
+@dataclass(frozen=True)
+class RepositorySeat:
+    """The subject's seat, on an open workspace."""
+
+    model: ChatModel
+    sampling: Sampling
+    system: str
+    workspace: SeatWorkspace
+    most_steps: int = MOST_STEPS
+    role: Role = Role.ASSISTANT
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model may call."""
+        return (Bash(self.workspace), EditFile(self.workspace), MessageUser(), Finish())
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """The next step: an answer of the model, what came of a tool, the patch, or a message.
+
+        Raises:
+            ModelUnavailable: no usable answer after all retries.
+            AnswerMissing: a recording without this answer.
+            SandboxUnavailable: the workspace cannot be used.
+        """
+        if pending := transcript.pending_calls:
+            return await observe(self.tools, pending[0], transcript.turn)
+        if (step := _due_after_calls(transcript)) is not None:
+            return step
+        if _is_to_end(transcript):
+            return await self._patch_or_end(transcript, _last_words(transcript), FINISHED)
+        if _n_answers(transcript.steps) >= self.most_steps:
+            return await self._patch_or_end(transcript, "", STEP_LIMIT)
+        return await self._answer(transcript)
+
+    async def _patch_or_end(self, transcript: Transcript, words: str, reason: str) -> Step:
+        """The patch as an artifact, then the last message."""
+        if not any(name == PATCH for step in transcript.taken for name, _ in step.labels):
+            patch, how = await take_patch(self.workspace)
+            return Step(turn=transcript.turn, role=self.role, content=patch, kind=StepKind.ARTIFACT, labels=((PATCH, how),))
+        return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
+
+    async def _answer(self, transcript: Transcript) -> Step | Stop:
+        dropped = 0
+        asked: list[Completion] = []
+        for kept in (None, *_KEPT_OBSERVATIONS):
+            messages, dropped = _messages(self.system, transcript, kept)
+            answer = await self.model.complete(self._request(transcript, messages))
+            asked.append(answer)
+            if answer.content or answer.calls or answer.finish_reason != "context_length":
+                break
+        else:
+            return await self._patch_or_end(transcript, "", STEP_LIMIT)
+        step = _step(transcript, asked)
+        labels = ((DROPPED, str(dropped)),) if dropped else ()
+        if not step.content.strip() and not step.calls:
+            return step.model_copy(update={"kind": StepKind.ARTIFACT, "labels": (*labels, (_MALFORMED, "empty"))})
+        return step.model_copy(update={"labels": labels})
+
+    def _request(self, transcript: Transcript, messages: tuple[Message, ...]) -> ChatRequest:
+        return ChatRequest(
+            messages=messages,
+            sampling=self.sampling,
+            seed=transcript.seed,
+            problem_id=transcript.problem.problem_id,
+            turn=transcript.turn,
+            sample=transcript.sample,
+            dialog_id=transcript.dialog.dialog_id,
+            tools=tuple(tool.spec for tool in self.tools),
+            call_index=transcript.call_index,
+        )
+
+
+def _n_answers(steps: Sequence[Step]) -> int:
+    """Answers of the model so far: the agent's own steps, but those that the loop makes of them."""
+    made = {PATCH, ENDED, SENT_BY_TOOL}
+    return sum(step.role is Role.ASSISTANT and made.isdisjoint(name for name, _ in step.labels) for step in steps)
+
+
+def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:
+    """Calls of the round's last answer that name a tool and were carried out."""
+    heard = {
+        step.call_id for step in transcript.taken if step.kind is StepKind.OBSERVATION and not step.content.startswith("Error:")
+    }
+    last = next((step for step in reversed(transcript.taken) if step.kind is StepKind.TOOL_CALL), None)
+    return [call for call in (last.calls if last else ()) if call.name == name and call.call_id in heard]
+
+
+def _is_fresh(transcript: Transcript) -> bool:
+    """Whether the latest answer of the round called tools, and all of them were answered."""
+    answers = [step for step in transcript.taken if step.kind is not StepKind.OBSERVATION and not _is_patch(step)]
+    return bool(answers) and answers[-1].kind is StepKind.TOOL_CALL
+
+
+def _is_patch(step: Step) -> bool:
+    return any(name == PATCH for name, _ in step.labels)
+
+
+def _due_after_calls(transcript: Transcript) -> Step | None:
+    """The message that the round's last answer sends by its tool."""
+    if not _is_fresh(transcript) or not (calls := _calls_named(transcript, MESSAGE_USER)):
+        return None
+    text = "\n\n".join(_argument(call, "message") for call in calls)
+    return Step(turn=transcript.turn, role=Role.ASSISTANT, content=text, labels=((SENT_BY_TOOL, MESSAGE_USER),))
+
+
+def _is_to_end(transcript: Transcript) -> bool:
+    return _is_fresh(transcript) and bool(_calls_named(transcript, FINISH))
+
+
+def _last_words(transcript: Transcript) -> str:
+    return "\n\n".join(filter(None, (_argument(call, "message") for call in _calls_named(transcript, FINISH))))
+
+
+def _argument(call: ToolCall, name: str) -> str:
+    given: Any = json.loads(call.arguments or "{}", strict=False)
+    return str(given.get(name, ""))
+
+
+def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tuple[Message, ...], int]:
+    """The conversation as the model sees it, and how many observations it leaves out.
+
+    What the user answers to a message that was sent by a tool stands where that call's result belongs.
+
+    Args:
+        kept: how many of the latest observations stay; None for all.
+    """
+    places = [n for n, step in enumerate(transcript.steps) if step.kind is StepKind.OBSERVATION and step.content != SENT]
+    left_out = frozenset() if kept is None else frozenset(places[: max(0, len(places) - kept)])
+    messages = [Message(Role.SYSTEM, system)]
+    asks: int | None = None
+    for n, step in enumerate(transcript.steps):
+        if step.kind is StepKind.ARTIFACT:
+            if any(name == _MALFORMED for name, _ in step.labels):
+                messages.append(Message(Role.USER, _EMPTY))
+        elif step.kind is StepKind.OBSERVATION:
+            messages.append(Message(Role.TOOL, _NOT_KEPT if n in left_out else step.content, (), step.call_id))
+            asks = len(messages) - 1 if step.content == SENT else asks
+        elif step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and asks is not None:
+            continue  # the call says it already
+        elif step.kind is StepKind.MESSAGE and step.role is Role.USER and asks is not None:
+            messages[asks] = replace(messages[asks], content=step.content)
+            asks = None
+        else:
+            messages.append(Message(step.role, step.content, step.calls, step.call_id))
+    return tuple(messages), len(left_out)
+
+
+def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:
+    """The last answer, with the number of all requests."""
+    answer = asked[-1]
+    return Step(
+        turn=transcript.turn,
+        role=Role.ASSISTANT,
+        content=answer.content,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        latency_s=answer.latency_s,
+        finish_reason=answer.finish_reason,
+        served_model=answer.served_model,
+        n_calls=sum(one.n_calls for one in asked),
+        kind=StepKind.TOOL_CALL if answer.calls else StepKind.MESSAGE,
+        calls=_named_apart(transcript, answer.calls),
+    )
+
+
+def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls under ids that the dialogue does not know yet: some endpoints count anew in each answer."""
+    known = {call.call_id for step in transcript.steps for call in step.calls}
+    named: list[ToolCall] = []
+    for call in calls:
+        number, call_id = 1, call.call_id or "call"
+        while call_id in known:
+            number += 1
+            call_id = f"{call.call_id or 'call'}_{number}"
+        known.add(call_id)
+        named.append(call.model_copy(update={"call_id": call_id}))
+    return tuple(named)

@@ -1,0 +1,226 @@
+"""The tools of agents in a repository: a shell, an editor, a message to the user, and the end."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.run import Limits
+from tasks.dialogue.tools import Observed, ToolRefusal
+from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.language.chat_model import ToolSpec
+
+MESSAGE_USER, FINISH = "message_user", "finish"
+SENT = "The message was sent; the user's reply follows."
+_MOST_SHOWN = 16_000
+_LONGEST_S, _USUAL_S = 600.0, 120.0
+_SHELL_LIMITS = Limits(
+    cpu_s=600, wall_s=_USUAL_S, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64
+)
+
+
+def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+    """The first and last characters of a long text, with a line between them that says what is missing."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def text_of(arguments: Mapping[str, Any], name: str, tool: str) -> str:
+    """An argument that must be a text. Raises ToolRefusal."""
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise ToolRefusal(f"{tool} needs {name}, a text; got {'nothing' if value is None else type(value).__name__}")
+    return value
+
+
+def _schema(required: tuple[str, ...], **properties: Any) -> Mapping[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _text(description: str) -> Mapping[str, str]:
+    return {"type": "string", "description": description}
+
+
+@dataclass(frozen=True)
+class Bash:
+    """Runs a command line. Working directory and exported variables last."""
+
+    workspace: SeatWorkspace
+    spec = ToolSpec(
+        "bash",
+        "Runs a command line in bash, in the repository. The working directory and exported variables last from one command to"
+        " the next; processes do not. There is no network. Long output is cut in the middle.",
+        _schema(
+            ("command",),
+            command=_text("the command line"),
+            timeout_s={
+                "type": "number",
+                "description": f"seconds that it may take, {_USUAL_S:g} unless told, at most {_LONGEST_S:g}",
+            },
+        ),
+    )
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+        command = text_of(arguments, "command", "bash")
+        if not command.strip() or "\0" in command:
+            raise ToolRefusal("bash needs a command line")
+        wall_s = arguments.get("timeout_s", _USUAL_S)
+        if isinstance(wall_s, bool) or not isinstance(wall_s, (int, float)) or not 0 < wall_s <= _LONGEST_S:
+            raise ToolRefusal(f"timeout_s is {wall_s!r}: give seconds, above 0 and at most {_LONGEST_S:g}")
+        done = await self.workspace.shell(command, _SHELL_LIMITS.model_copy(update={"wall_s": float(wall_s)}))
+        ran = done.completed
+        said = (ran.stdout + ran.stderr).decode(errors="replace").rstrip("\n")
+        end = f"[exit code {ran.exit_code}]" if ran.signal is None else f"[ended by signal {ran.signal}]"
+        if ran.timed_out:
+            end = f"[ended after {wall_s:g} s]"
+        return Observed("\n".join(filter(None, (shortened(said), end))), done.tree)
+
+
+@dataclass(frozen=True)
+class EditFile:
+    """Shows, makes and changes text files."""
+
+    workspace: SeatWorkspace
+    spec = ToolSpec(
+        "edit_file",
+        "Shows or changes a text file of the repository. view: lines with their numbers. create: a new file, or another text for"
+        " a file. str_replace: old_str, which must stand there exactly once, becomes new_str. insert: new_str goes behind a"
+        " line.",
+        _schema(
+            ("command", "path"),
+            command={"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
+            path=_text("path of the file in the repository"),
+            file_text=_text("of create: the whole text"),
+            old_str=_text("of str_replace: the text to replace"),
+            new_str=_text("of str_replace and insert: the new text"),
+            insert_line={"type": "integer", "description": "of insert: number of the line before it, 0 for the top"},
+            view_range={
+                "type": "array",
+                "items": {"type": "integer"},
+                "description": "of view: first and last line, -1 for the end",
+            },
+        ),
+    )
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+        command, path = text_of(arguments, "command", "edit_file"), text_of(arguments, "path", "edit_file")
+        if command == "create":
+            return await self._write(path, text_of(arguments, "file_text", "create"), "written")
+        if command not in ("view", "str_replace", "insert"):
+            raise ToolRefusal(f"edit_file has no command {command!r}: give view, create, str_replace or insert")
+        text = await self._read(path)
+        if command == "view":
+            return Observed(_viewed(text, arguments.get("view_range")))
+        if command == "insert":
+            return await self._write(path, _inserted(text, arguments), "inserted")
+        old, new = text_of(arguments, "old_str", "str_replace"), text_of(arguments, "new_str", "str_replace")
+        found = text.count(old) if old else 0
+        if found != 1:
+            raise ToolRefusal(f"old_str stands {found} times in {path}; it must stand there once: give more lines around it")
+        return await self._write(path, text.replace(old, new), "replaced")
+
+    async def _read(self, path: str) -> str:
+        try:
+            return (await self.workspace.read(path)).decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolRefusal(f"{path} is no text in UTF-8") from None
+        except (ValueError, OSError) as error:
+            raise ToolRefusal(f"{path} cannot be read: {_why(error)}") from None
+
+    async def _write(self, path: str, text: str, said: str) -> Observed:
+        from sandbox.workspace.interface import TreeOverrun
+
+        try:
+            await self.workspace.write(path, text.encode("utf-8", "replace"))
+            return Observed(f"{path}: {said}", await self.workspace.snapshot())
+        except TreeOverrun as overrun:
+            raise ToolRefusal(f"{path} cannot be written: the workspace would hold {overrun}") from None
+        except (ValueError, OSError) as error:
+            raise ToolRefusal(f"{path} cannot be written: {_why(error)}") from None
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+
+
+def _viewed(text: str, wanted: Any) -> str:
+    lines = text.splitlines()
+    first, last = 1, len(lines)
+    if wanted is not None:
+        if not (isinstance(wanted, list) and len(wanted) == 2 and all(type(number) is int for number in wanted)):
+            raise ToolRefusal(f"view_range is {wanted!r}: give first and last line")
+        first, last = wanted[0], len(lines) if wanted[1] == -1 else wanted[1]
+        if not 1 <= first <= last:
+            raise ToolRefusal(f"view_range is {wanted!r}: lines are numbered from 1, and the file has {len(lines)}")
+    return shortened("\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines[first - 1 : last], first)) or "(empty)")
+
+
+def _inserted(text: str, arguments: Mapping[str, Any]) -> str:
+    new, after = text_of(arguments, "new_str", "insert"), arguments.get("insert_line")
+    lines = text.splitlines(keepends=True)
+    if type(after) is not int or not 0 <= after <= len(lines):
+        raise ToolRefusal(f"insert_line is {after!r}: give a number from 0 to {len(lines)}")
+    if after and not lines[after - 1].endswith("\n"):
+        lines[after - 1] += "\n"
+    return "".join([*lines[:after], new if new.endswith("\n") else f"{new}\n", *lines[after:]])
+
+
+@dataclass(frozen=True)
+class MessageUser:
+    """Says something to the user. The loop makes a message of it once all calls are answered."""
+
+    spec = ToolSpec(
+        MESSAGE_USER,
+        "Sends a message to the user, who asked for the work, and gives the reply.",
+        _schema(("message",), message=_text("what to say")),
+    )
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+        if not text_of(arguments, "message", MESSAGE_USER).strip():
+            raise ToolRefusal("message_user needs a message that says something")
+        return Observed(SENT)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Ends the work. The loop takes the patch then."""
+
+    spec = ToolSpec(
+        FINISH,
+        "Ends the work: what stands in the repository now is handed in, and the user reads your last words.",
+        _schema((), message=_text("your last words to the user")),
+    )
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observed:
+        if "message" in arguments:
+            text_of(arguments, "message", FINISH)
+        return Observed("The work is handed in.")
+
+
+_TAKE_PATCH = r"""
+cd "$1" && export GIT_INDEX_FILE=/tmp/.parley-index GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+base=$(git rev-list --max-parents=0 HEAD 2>/dev/null | tail -n 1)
+[ -n "$base" ] || exit 3
+rm -f "$GIT_INDEX_FILE"
+git -c core.fsmonitor=false -c core.hooksPath=/dev/null read-tree "$base" && git -c core.fsmonitor=false add -A . &&
+git -c core.fsmonitor=false -c diff.external= --no-pager diff --cached --no-ext-diff --no-textconv --no-color --binary \
+  --full-index --src-prefix=a/ --dst-prefix=b/ "$base"
+code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
+"""
+_PATCH_LIMITS = _SHELL_LIMITS.model_copy(update={"output_kb": 4096})
+_CUT = re.compile(rb"\[\.\.\.|bytes left out")
+
+
+async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
+    """What was changed since the first commit, as a unified diff, and how that went: `git diff`, or why there is none."""
+    done = await workspace.run(("/bin/sh", "-c", _TAKE_PATCH, "sh", place), _PATCH_LIMITS)
+    ran = done.completed
+    if ran.exit_code == 3:
+        return "", "the repository's history is gone"
+    if ran.exit_code != 0:
+        return "", shortened(f"git failed: {ran.stderr.decode(errors='replace').strip()}", 400)
+    if len(ran.stdout) >= _PATCH_LIMITS.output_kb * 1024:
+        return "", "the patch is larger than 4 MiB"
+    return ran.stdout.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode(), "git diff"
