@@ -96,8 +96,7 @@ def run(
     concurrency: Annotated[int, typer.Option(min=1, help="Model requests in flight.")] = 64,
     workers: Annotated[int, typer.Option(min=1, help="Dask worker processes, at most one for each episode.")] = 2,
     sandbox: Annotated[
-        str | None,
-        typer.Option(help="Sandbox for generated code, see `parley doctor`; `none` isolates nothing, and tables say so."),
+        str | None, typer.Option(help="Sandbox for generated code, see `parley doctor`; `none` isolates nothing; tables say so.")
     ] = None,
     key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")] = None,
     revision: Annotated[
@@ -168,7 +167,8 @@ def run(
             options=parse_options(option or []),
             resources=parse_resources(resource or []),
             limit=limit,
-            **{"samples": samples, "seed": seed},
+            samples=samples,
+            seed=seed,
         ),
         simulator=simulator_request(simulator, asked, simulator_key_env, simulator_revision, simulator_price),
         judges=judge_requests(judge or [], judge_key_env, judge_revision, judge_price),
