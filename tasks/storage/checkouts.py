@@ -5,6 +5,7 @@ files do not need. So nobody finds tomorrow's fix in them.
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -155,6 +156,7 @@ def _write_history(repository: Repository, tree: str, entries: Sequence[GitEntry
     commit = run_git(folder, "commit-tree", tree, "-m", "Base").decode().strip()
     run_git(folder, "update-ref", "refs/heads/main", commit)
     run_git(folder, "read-tree", commit)
+    shutil.rmtree(folder / ".git" / "logs", ignore_errors=True)
     (folder / ".git" / "config").write_text(_SETTINGS)
     for pack_file in folder.glob(".git/objects/pack/*"):
         pack_file.chmod(0o644)

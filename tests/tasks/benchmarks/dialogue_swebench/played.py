@@ -1,0 +1,128 @@
+"""Dialogues of the bundled instances, played with given answers by an agent in a workspace."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.dialog import HistoryPolicy
+from schemas.episode import Step, ToolCall
+from schemas.run import ModelIdentity, Provider, Sampling
+from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.dialogue_swebench import BENCHMARK
+from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.engine import Ending, play_dialogue
+from tasks.dialogue.seats import Seat
+from tasks.dialogue.transcript import Transcript, seen_by
+from tasks.language.chat_model import ChatRequest, Completion
+from tasks.storage.environments import Environments
+from tasks.storage.home import Home
+from tasks.storage.trees import TreeStore
+from tasks.worker.workspaces import RunWorkspaces
+
+Answer = Completion | Callable[[ChatRequest], Completion]
+NO_VIOLATION = '{"violations": []}'
+
+
+def calls(*asked: tuple[str, dict[str, Any]], content: str = "") -> Completion:
+    """An answer that calls tools."""
+    made = tuple(ToolCall(call_id=f"c{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(asked))
+    return Completion(content=content, finish_reason="tool_calls", calls=made, input_tokens=10, output_tokens=5)
+
+
+def says(text: str) -> Completion:
+    """An answer in words."""
+    return Completion(content=text, finish_reason="stop", input_tokens=10, output_tokens=5)
+
+
+@dataclass
+class Scripted:
+    """A model with its answers in order, the last one again and again; keeps what it was asked."""
+
+    answers: Sequence[Answer]
+
+    def __post_init__(self) -> None:
+        self.identity = ModelIdentity(provider=Provider.RECORDED, name="scripted", revision="1")
+        self.asked: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """The next answer."""
+        self.asked.append(request)
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        return answer(request) if callable(answer) else answer
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def prompts(self) -> str:
+        """All that it was shown."""
+        return "\n".join(message.content for request in self.asked for message in request.messages)
+
+
+@dataclass
+class Play:
+    """One instance, and who plays it."""
+
+    home: Home
+    staged: Staged
+    problem_id: str
+    agent: str | None = "interactive"
+    setting: str = "full"
+    options: dict[str, str] | None = None
+
+    def __call__(
+        self,
+        subject: Scripted,
+        user: Scripted | None = None,
+        steps: tuple[Step, ...] = (),
+        keep: Callable[[Step], None] = lambda step: None,
+    ) -> Ending:
+        """Play it to its end.
+
+        Args:
+            steps: of an attempt that was cut off.
+        """
+        return asyncio.run(self._play(subject, user, steps, keep))
+
+    async def _play(
+        self, subject: Scripted, user: Scripted | None, steps: tuple[Step, ...], keep: Callable[[Step], None]
+    ) -> Ending:
+        problem = next(one for one in self.staged.problems if one.problem_id == self.problem_id)
+        dialog = next(one for one in self.staged.dialogs if one.problem_id == self.problem_id)
+        opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, steps=steps)
+
+        def request(make_seat: Callable[[HistoryPolicy], Seat] | None) -> CastRequest:
+            return CastRequest(
+                setting=self.setting,
+                options={},
+                problem=problem,
+                dialog=dialog,
+                subject=subject,
+                simulator=user,
+                sampling=Sampling(),
+                programs=None,  # pyright: ignore[reportArgumentType]  (no seat of this benchmark runs programs)
+                make_seat=make_seat,
+            )
+
+        if self.agent is None:
+            return await play_dialogue(opening, BENCHMARK.play.cast(request(None)), keep)
+        agent = agents.load(self.agent)
+        workspaces = RunWorkspaces("bubblewrap", TreeStore(self.home.trees), 2, Environments(self.home.environments))
+        options = {option.name: option.default for option in agent.options} | (self.options or {})
+        assert problem.repo is not None
+        asked = AgentRequest(
+            options=options,
+            model=subject,
+            sampling=Sampling(),
+            steps=seen_by(steps, subject=True),
+            workspaces=workspaces,
+            tree=problem.repo.tree,
+        )
+        try:
+            async with agent.begin(asked) as make_seat:
+                return await play_dialogue(opening, BENCHMARK.play.cast(request(make_seat)), keep)
+        finally:
+            workspaces.close()

@@ -1,0 +1,199 @@
+"""Agents in a repository, played with given answers: they ask, fix, go on where they were cut off, and end at their limit."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind, StopReason
+from schemas.verdict import Outcome
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.dialogue_swebench.patches import diff_in
+from tasks.benchmarks.dialogue_swebench.programs import test_runs as programs_of
+from tasks.dialogue.agents.repository.labels import DROPPED, ENDED, PATCH, STEP_LIMIT
+from tasks.language.chat_model import ChatRequest, Completion
+from tasks.storage.home import Home
+from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SLUGS, furnished_sample, grade
+from tests.tasks.benchmarks.dialogue_swebench.played import NO_VIOLATION, Play, Scripted, calls, says
+from tests.tasks.benchmarks.ended_episode import ended_episode
+
+OLD, NEW = "clock() - begun > deadline_s", "clock() - begun + pause > deadline_s"
+FIX = {"command": "str_replace", "path": "src/retrier/core.py", "old_str": OLD, "new_str": NEW}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def staged(home: Home) -> Staged:
+    return furnished_sample(home)
+
+
+def patch_in(steps: tuple[Step, ...]) -> str:
+    return next(step.content for step in steps if any(name == PATCH for name, _ in step.labels))
+
+
+def observations(steps: tuple[Step, ...]) -> list[str]:
+    return [step.content for step in steps if step.kind is StepKind.OBSERVATION]
+
+
+def test_an_agent_that_asks_once_and_then_fixes_the_bug_resolves_it(home: Home, staged: Staged):
+    problem = next(one for one in staged.problems if one.problem_id == RETRIER)
+    subject = Scripted(
+        [
+            calls(("bash", {"command": "cd src && export SEEN=yes && git log --oneline | wc -l"})),
+            calls(("message_user", {"message": "After which pause should it give up?"})),
+            calls(("bash", {"command": 'echo "$PWD $SEEN"'}), ("edit_file", FIX)),
+            calls(("finish", {"message": "It looks at the clock before it waits now."})),
+        ]
+    )
+    user = Scripted([says("Where the pause would end after the deadline."), says(NO_VIOLATION)])
+    ending = Play(home, staged, RETRIER)(subject, user)
+    assert ending.stop_reason is StopReason.FINISHED
+    said = [step.content for step in ending.steps if step.kind is StepKind.MESSAGE]
+    assert said[1:3] == ["After which pause should it give up?", "Where the pause would end after the deadline."]
+    seen = observations(ending.steps)
+    assert seen[0].startswith("1\n")
+    assert seen[2].startswith("/testbed/src yes\n")
+    shown = subject.asked[2].messages
+    assert [m.content for m in shown if m.call_id == shown[-2].calls[0].call_id][-1] == said[2], "the reply is the call's result"
+    episode = ended_episode("full", next(d for d in staged.dialogs if d.problem_id == RETRIER), ending)
+    (run,) = programs_of(problem, next(d for d in staged.dialogs if d.problem_id == RETRIER), episode, {})
+    assert run.code == patch_in(ending.steps)
+    assert grade(home, problem, run.code or "").outcome is Outcome.PASSED
+
+
+def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged):
+    problem = next(one for one in staged.problems if one.problem_id == SLUGS)
+    subject = Scripted([says("Which headings are they?"), says("And after reset?"), calls(("finish", {}))])
+    user = Scripted(
+        [
+            says("Setup, Setup and Setup 1. I have just run it again."),
+            says('{"violations": [{"kind": "ran_code", "why": "it says that it ran it"}]}'),
+            says("Setup, Setup and Setup 1."),
+            says("It should begin anew."),
+            says(NO_VIOLATION),
+        ]
+    )
+    ending = Play(home, staged, SLUGS)(subject, user)
+    assert ending.stop_reason is StopReason.FINISHED
+    replies = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][1:]
+    assert [reply.content for reply in replies] == ["Setup, Setup and Setup 1.", "It should begin anew."]
+    assert [dict(reply.labels)["revised"] for reply in replies] == ["1", "0"]
+    assert dict(replies[0].labels)["violations"] == "ran_code"
+    assert problem.repo is not None
+    hidden = [line[1:].strip() for text in (problem.reference_code, problem.repo.test_patch) for line in text.splitlines()]
+    told = {line for line in hidden if len(line) > 12 and line in user.prompts} - set(problem.prompt.splitlines())
+    assert told == set()
+    assert problem.prompt.splitlines()[0] in user.prompts
+
+
+def test_a_long_reply_is_revised_without_the_model_finding_it(home: Home, staged: Staged):
+    subject = Scripted([says("Tell me more."), calls(("finish", {}))])
+    user = Scripted([says("well " * 200), says(NO_VIOLATION), says("In short: the sign is lost.")])
+    ending = Play(home, staged, LEDGER)(subject, user)
+    reply = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][-1]
+    assert (reply.content, dict(reply.labels)["violations"]) == ("In short: the sign is lost.", "too_long")
+
+
+def test_without_revision_the_candidate_is_said(home: Home, staged: Staged):
+    user = Scripted([says("I ran it myself.")])
+    ending = Play(home, staged, LEDGER, setting="no_revision")(Scripted([says("Did you?"), calls(("finish", {}))]), user)
+    assert [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER][1:] == ["I ran it myself."]
+    assert len(user.asked) == 1
+
+
+def test_nobody_answers_after_the_first_query(home: Home, staged: Staged):
+    ending = Play(home, staged, LEDGER, setting="first_query")(Scripted([says("Hello?"), calls(("finish", {}))]))
+    said = [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER]
+    assert said[1:] == ["the user is not available."]
+
+
+def test_wrong_calls_are_answered_and_cost_a_step(home: Home, staged: Staged):
+    subject = Scripted(
+        [
+            calls(("no_such_tool", {})),
+            calls(("bash", {"cmd": "ls"})),
+            calls(("edit_file", {"command": "str_replace", "path": "ledger/amounts.py", "old_str": "r", "new_str": "x"})),
+            calls(("edit_file", {"command": "view", "path": "../../etc/passwd"})),
+            calls(("edit_file", {"command": "create", "path": "a/new.py", "file_text": "1\n2\n"})),
+            calls(("edit_file", {"command": "insert", "path": "a/new.py", "insert_line": 1, "new_str": "x"})),
+            calls(("edit_file", {"command": "view", "path": "a/new.py", "view_range": [2, -1]})),
+            says(""),
+            calls(("message_user", {"message": " "})),
+        ]
+    )
+    ending = Play(home, staged, LEDGER, options={"steps": "9"})(subject, Scripted([says("-")]))
+    seen = observations(ending.steps)
+    assert [text.startswith("Error:") for text in seen] == [True, True, True, True, False, False, False, True]
+    assert "stands" in seen[2]
+    assert seen[6] == "     2\tx\n     3\t2"
+    assert ending.stop_reason is StopReason.TURN_LIMIT
+    assert dict(ending.steps[-1].labels) == {ENDED: STEP_LIMIT}
+    assert len(subject.asked) == 9
+    assert "+++ b/a/new.py" in patch_in(ending.steps), "what stands at the limit is graded"
+
+
+def test_a_full_context_leaves_out_old_observations_and_says_so(home: Home, staged: Staged):
+    def answer(request: ChatRequest) -> Completion:
+        if sum(len(message.content) for message in request.messages) > 12_000:
+            return Completion(content="", finish_reason="context_length")
+        return calls(("bash", {"command": "seq 1 900"}))
+
+    subject = Scripted([answer])
+    ending = Play(home, staged, LEDGER, options={"steps": "9"})(subject, Scripted([says("-")]))
+    assert ending.stop_reason is StopReason.TURN_LIMIT
+    dropped = [int(dict(step.labels)[DROPPED]) for step in ending.steps if DROPPED in dict(step.labels)]
+    assert dropped
+    assert all(number > 0 for number in dropped)
+    assert next(step.n_calls for step in ending.steps if DROPPED in dict(step.labels)) > 1
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.slow
+def test_killed_at_step_60_it_goes_on_at_61_in_the_same_tree(home: Home, staged: Staged):
+    def command(request: ChatRequest) -> Completion:
+        number = sum(bool(message.calls) for message in request.messages) + 1
+        return calls(
+            ("bash", {"command": f"echo {number} >> notes.txt; mkdir -p d{number}; cd d{number}; cd ..; wc -l < notes.txt"})
+        )
+
+    kept: list[Step] = []
+
+    def keep(step: Step) -> None:
+        kept.append(step)
+        if sum(one.kind is StepKind.OBSERVATION for one in kept) == 60:
+            raise Killed
+
+    play = Play(home, staged, LEDGER, options={"steps": "62"})
+    with pytest.raises(Killed):
+        play(Scripted([command]), Scripted([says("-")]), keep=keep)
+    again = Scripted([command])
+    ending = play(again, Scripted([says("-")]), steps=tuple(kept))
+    assert len(again.asked) == 2
+    assert observations(ending.steps)[60].startswith("61\n")
+    whole = play(Scripted([command]), Scripted([says("-")]))
+    assert patch_in(ending.steps) == patch_in(whole.steps)
+    assert [step.tree for step in ending.steps] == [step.tree for step in whole.steps]
+
+
+def test_a_diff_is_found_in_an_answer_in_words():
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert diff_in(diff) == diff
+    assert diff_in(f"Here it is:\n```diff\n{diff}```\nDone.") == diff
+    assert diff_in("no diff") is None
+
+
+def test_an_agent_s_tree_has_one_commit_and_nothing_else(home: Home, staged: Staged, tmp_path: Path):
+    ask = "git log --all --oneline | wc -l; git remote; git tag; git status --short; git fsck --unreachable; ls .git; git reflog"
+    ending = Play(home, staged, SLUGS, options={"steps": "1"})(
+        Scripted([calls(("bash", {"command": ask}))]), Scripted([says("-")])
+    )
+    lines = observations(ending.steps)[0].splitlines()
+    assert lines[0] == "1"
+    assert set(lines[1:-1]) == {"HEAD", "config", "index", "objects", "refs"}
