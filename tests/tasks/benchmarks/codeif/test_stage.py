@@ -220,10 +220,23 @@ def test_every_kind_of_requirement_and_turn_list_stands_in_the_sample() -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("version", "n_follow_ups"), [("current", 348), ("v0", 293)])
-def test_upstream_s_files_are_staged_whole(version: str, n_follow_ups: int, shared_data: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "tasks", "follow_ups"),
+    [
+        ("current", {"L1": 70, "L2": 40, "L3": 14}, {"L1": 348 + 135, "L2": 360, "L3": 126}),
+        ("v0", {"L1": 50}, {"L1": 293}),
+    ],
+)
+def test_upstream_s_files_are_staged_whole(
+    version: str, tasks: dict[str, int], follow_ups: dict[str, int], shared_data: Path
+) -> None:
     staged = stage(shared_data / "codeif_bench", version)
-    assert (len(staged.problems), staged.quarantined, staged.n_input) == (50, (), 50)
-    assert sum(len(dialog.instruction_ids) - 1 for dialog in staged.dialogs) == n_follow_ups
-    assert Counter(problem.source_file for problem in staged.problems).total() == 50
+    n = sum(tasks.values())
+    assert (len(staged.problems), staged.quarantined, staged.n_input) == (n, (), n)
+    levels = {dialog.row_digest: dict(dialog.labels)["level"] for dialog in staged.dialogs}
+    assert Counter(levels.values()) == tasks
+    found = Counter[str]()
+    for dialog in staged.dialogs:
+        found[levels[dialog.row_digest]] += len(dialog.instruction_ids) - 1
+    assert found == follow_ups
     assert all(not Path(problem.source_file).is_absolute() for problem in staged.problems)
