@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,8 @@ _SHARDS_IN_FLIGHT = 24
 """Shards whose dialogues are under way in one worker process: many small ones, so that none waits for the end of a large one."""
 _SHARDS_AHEAD = 8
 """Shards more in one worker process, which begin as soon as others end: the driver is not waited for."""
+_USUAL_ROUNDS = 6
+"""Of shorter dialogues a shard has the more: what a shard itself costs, some 15 ms, is then no large part of their time."""
 _RETRY_DELAY_S = 2.0
 
 
@@ -76,7 +78,8 @@ def converse(
             if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
             tried = replace(context, invocation=f"{context.invocation}-{attempt}")
-            shards = _shards(plan, tried, owed, len(living_workers(client)))
+            n_workers = len(living_workers(client))
+            size, shards = _shard_size(plan, tried, owed, n_workers), _shards(plan, tried, owed, n_workers)
             if not attempt:
                 done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
             with (
@@ -94,7 +97,7 @@ def converse(
                     converse_shard,
                     shards,
                     played,
-                    at_once=limit or -(-context.concurrency // _shard_size(context)) + _SHARDS_AHEAD,
+                    at_once=limit or -(-context.concurrency // size) + _SHARDS_AHEAD,
                     in_turn=limit is None,
                     on_all_begun=on_all_begun,
                 )
@@ -135,11 +138,15 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
         for w in owed
     ]
     jobs.sort(key=lambda job: (-len(job.steps), -len(job.dialog.turns)))
-    return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(context), n_workers)]
+    return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)]
 
 
-def _shard_size(context: RunContext) -> int:
-    return max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
+def _shard_size(plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int) -> int:
+    """Episodes of a shard. Of short dialogues more, as long as each worker still has many shards."""
+    least = max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
+    n_rounds = sum(plan.due(w.dialog).rounds for w in owed)
+    of_short_ones = least * _USUAL_ROUNDS * len(owed) // max(1, n_rounds)
+    return max(least, min(of_short_ones, len(owed) // (max(1, n_workers) * _SHARDS_IN_FLIGHT)))
 
 
 def settle(plan: RunPlan) -> None:
