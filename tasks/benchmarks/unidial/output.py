@@ -44,7 +44,8 @@ def output_files(run: WholeRun) -> Iterator[File]:
         said = _answered(dialog, run.context_of(dialog), episode)
         rows = list(_rows(said, dialog, scores.get(episode.episode_id, ()), judgements.get(episode.episode_id, ())))
         yield f"{place}{GENERATED}/{said['dialog_id']}.json", _text(said)
-        yield f"{place}{DETAILS}/{said['dialog_id']}.json", _text(rows)
+        if rows:
+            yield f"{place}{DETAILS}/{said['dialog_id']}.json", _text(rows)
         rows_of.setdefault(place, []).extend({name: row[name] for name in row if name != "details"} for row in rows)
     for place, rows in rows_of.items():
         yield f"{place}summary.json", _text({"summary": summary(rows)})
@@ -62,7 +63,7 @@ def _by_episode(rows: Sequence[OfEpisode]) -> Mapping[str, list[OfEpisode]]:
 
 
 def _text(held: Any) -> bytes:
-    return (json.dumps(held, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "surrogatepass")
+    return (json.dumps(held, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")
 
 
 def _answered(dialog: Dialog, context: Sequence[Turn], episode: Episode) -> Row:
@@ -90,8 +91,13 @@ def _rows(said: Row, dialog: Dialog, scores: Sequence[Score], judgements: Sequen
                 "score": value,
                 "details": {"score": value, **details},
                 "dialog_labels": said.get("dialog_labels", {}),
-                "turn_labels": written(turn, turn_id).get("turn_labels", {}),
+                "turn_labels": _own(written(turn, turn_id).get("turn_labels", {})),
             }
+
+
+def _own(labels: Mapping[str, Any]) -> Row:
+    """Labels of a turn without those that only tell where it comes from."""
+    return {name: text for name, text in labels.items() if not name.startswith("raw")}
 
 
 def _details(rubric: str, judged: JudgeVerdict | None) -> Row:
@@ -140,7 +146,7 @@ def summary(rows: Sequence[Row]) -> Row:
         "by_metric": {},
         "by_label": {
             "dialog": _grouped(of_dialog, lambda name: _with_hierarchy(labels[name])),
-            "turn": _grouped(of_turn, lambda place: {k: v for k, v in turn_labels[place].items() if not k.startswith("raw")}),
+            "turn": _grouped(of_turn, turn_labels.__getitem__),
         },
     }
 
