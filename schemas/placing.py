@@ -29,3 +29,5 @@ class Placing(Frozen):
     added: tuple[AddedTest, ...] = ()
     folders: tuple[str, ...] = ()
     """Folders of the tree that Python imports from, beside the tree itself."""
+    environment: str = ""
+    """Folder of the tree with the packages that its tests import, pytest's own version among them; empty where it has none."""

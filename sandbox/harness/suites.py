@@ -122,15 +122,19 @@ def run_nodes(
 ) -> None:
     """Run the nodes, tell of each, and return: the interpreter ends as it would after pytest."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    root, environment = os.getcwd(), job["environment"].decode()
+    if environment and os.path.isdir(environment):
+        sys.path.insert(0, f"{root}/{environment}")
+        trusted = (*trusted, sys.path[0])
     import pytest
 
-    root = os.getcwd()
     names: dict[str, Any] = {"__builtins__": builtins}
     checks = guard(accuse, ("pytest", "_pytest", "pluggy", "unittest"), trusted, "<tests>", names, mocks=True, set_aside=False)
     found: dict[str, tuple[str, str]] = {}
     start = pytest.main
     files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
-    start_watch(accuse, trusted, files, names)
+    own = _project_files(root, job["candidate"].decode().split("\n")) if job["candidate"] else ()
+    start_watch(accuse, trusted, frozenset((*files, *own)), names)
     paths = [path for path in job["paths"].decode().split("\n") if path and os.path.isdir(path)]
     sys.path[:0] = [root, *(f"{root}/{path}" for path in paths)]
     sys.dont_write_bytecode = True
@@ -148,6 +152,13 @@ def run_nodes(
         for node, (status, detail) in found.items():
             say(b"node", node.encode(), status.encode(), detail.encode("utf-8", "backslashreplace")[-2000:])
     say(b"done")
+
+
+def _project_files(root: str, by_candidate: list[str]) -> list[str]:
+    """List the Python files of a project before anything of it runs, without the candidate's."""
+    found = (f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".py"))
+    candidates = {f"{root}/{name}" for name in by_candidate}
+    return [name for name in found if name not in candidates]
 
 
 def _listener(found: dict[str, tuple[str, str]], wanted: frozenset[str]) -> Any:

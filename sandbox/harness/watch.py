@@ -43,7 +43,7 @@ _GIVERS = ("walk_tb", "walk_stack", "currentframe", "<lambda>", "_task_get_stack
 def start_watch(
     accuse: Callable[[str], None],
     trusted: tuple[str, ...],
-    tests: tuple[str, ...],
+    tests: tuple[str, ...] | frozenset[str],
     names: dict[str, Any],
     own: list[int] | None = None,
 ) -> tuple[Callable[[], None], Callable[[bool], None]]:

@@ -57,6 +57,10 @@ class RepositoryProgram(Frozen):
     """More options of pytest. `addopts` of the folder's own settings are not used."""
     folders: tuple[str, ...] = ()
     """Folders below it that Python imports from, beside itself, as far as they are there."""
+    environment: str = ""
+    """A folder below it with packages, which come before the sandbox's own, and count as libraries as these do."""
+    is_project: bool = False
+    """Whether all Python files but the candidate's are a project's own: they may look at frames, as libraries may."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> "RepositoryProgram":
@@ -118,9 +122,13 @@ def program_of(
             return UnittestProgram(code=code, test=text)
         case "pytest":
             tree = placed(files or {}, entry_point, code, placing)
-            folders = placing.folders if placing else ()
             return RepositoryProgram(
-                files=tuple(sorted(tree.items())), node_ids=tests, by_candidate=(entry_point,), folders=folders
+                files=tuple(sorted(tree.items())),
+                node_ids=tests,
+                by_candidate=(entry_point,),
+                folders=placing.folders if placing else (),
+                environment=placing.environment if placing else "",
+                is_project=placing is not None,
             )
         case "java":
             return JavaProgram(prompt="", completion=code, test=text)

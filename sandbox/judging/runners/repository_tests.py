@@ -35,6 +35,7 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
         return of_cases(ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases)
     tests = sorted({node.partition("::")[0] for node in program.node_ids})
     texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments, "paths": program.folders}
+    texts |= {"candidate": program.by_candidate if program.is_project else (), "environment": (program.environment,)}
     job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
     ran, records = run_job(sandbox, job, (), limits, dict(program.files))
     return of_cases(ran, tuple(_of_node(name, ran, records) for name in program.node_ids))

@@ -23,6 +23,8 @@ from schemas.errors import UnknownName, UsageError
 from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER
 from tasks.benchmarks.results import Layout
 
+PYTEST = "pytest==7.4.0"
+"""The version that the tasks' tests were checked with."""
 _LIMIT_S = 900.0
 
 
@@ -48,7 +50,7 @@ def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: 
     """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
 
     Args:
-        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout or bare one that has its commit.
+        checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout that has its commit, bare or not.
         only: projects, or the last parts of their names; none for all that can be had.
 
     Returns:
@@ -124,10 +126,8 @@ def _from_release(made: Path, project: Project) -> str:
 
 
 def _add_packages(made: Path, project: Project) -> str:
-    """Put beside it what its tests import and Parley's own environment lacks."""
-    lacking = [requirement for requirement in project.packages if not _is_here(requirement.partition("==")[0])]
-    if not lacking:
-        return ""
+    """Put beside it its pytest, and what its tests import and Parley's own environment lacks."""
+    lacking = [PYTEST, *(requirement for requirement in project.packages if not _is_here(requirement.partition("==")[0]))]
     _pip("install", "--quiet", "--no-compile", "--target", str(made / PACKAGES_FOLDER), *lacking)
     shutil.rmtree(made / PACKAGES_FOLDER / "bin", ignore_errors=True)
     return f", with {', '.join(lacking)}"

@@ -19,7 +19,6 @@ LIMITS = Limits(cpu_s=60.0, wall_s=180.0, memory_mb=5120, processes=256, file_mb
 """Upstream's bounds are 60 s in all and 5 GB; the clock has room for a loaded machine."""
 PACKAGES_FOLDER = ".packages"
 """Folder of a project with what its tests import and Parley's own environment lacks."""
-_FOLDERS = ("src", PACKAGES_FOLDER)
 _CONTEXT_BEGINS = "The context you need to refer to"
 _PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lines", "context_from"
 _IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
@@ -104,7 +103,8 @@ def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Pl
     placing = Placing(
         definition=Definition(name=labels[_NAME], first_line=int(first), last_line=int(last)),
         added=tuple(added.values()),
-        folders=_FOLDERS,
+        folders=("src",),
+        environment=PACKAGES_FOLDER,
     )
     tree = Tree(digest=labels[TREE], folder=Path(labels[_PROJECT]), resource=RESOURCE)
     return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
