@@ -5,7 +5,7 @@ A program's failure is a result; a failure of the sandbox itself raises `Sandbox
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -77,4 +77,13 @@ class Sandbox(Protocol):
         Args:
             keep_files: the working directory lasts from one command to the next; otherwise each starts with an empty one.
         """
+        ...
+
+
+@runtime_checkable
+class ImageSandbox(Protocol):
+    """A sandbox that runs programs in images."""
+
+    def of_image(self, image: str) -> Sandbox:
+        """The same sandbox in another image, pinned by digest."""
         ...

@@ -163,6 +163,7 @@ def verdict_id(
     tree: str = "",
     cases: tuple[str, ...] = (),
     placing: Placing | None = None,
+    image: str = "",
 ) -> str:
     """Id of one program's verdict. Equal programs in equal environments are run once.
 
@@ -173,8 +174,9 @@ def verdict_id(
         tree: digest of the files that the tests run in.
         cases: names of the cases that decide, where not all do.
         placing: how code and tests get into these files.
+        image: of the program alone; the sandbox's own is in `environment`.
     """
     parts = {"code": code, "tests": tests, "runner_version": runner_version, "environment": environment, "limits": limits}
     later = {"kind": kind if kind != "statements" else "", "entry_point": entry_point, "tree": tree, "cases": cases}
-    later |= {"placing": placing}
+    later |= {"placing": placing, "image": image}
     return content_id(parts | {name: value for name, value in later.items() if value})

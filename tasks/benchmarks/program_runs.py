@@ -28,6 +28,8 @@ class TestRun:
     entry_point: str = ""
     """Of `check` the name that is called; of `pytest` the file of the tree that holds the answer."""
     tree: Tree | None = None
+    image: str = ""
+    """Where it runs, pinned by digest; the sandbox's own place where it is empty. Unscored in a sandbox that runs no images."""
     repository: RepoSnapshot | None = None
     """Of `patch`: what the patch is for, and the tests that judge it."""
     limits: Limits | None = None

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.interface import Sandbox
+from sandbox.interface import ImageSandbox, Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
 from sandbox.judging.patched_repository import PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram
@@ -72,6 +72,7 @@ def _id_of(context: RunContext, test: TestRun, cases: tuple[str, ...]) -> str | 
         tree=_place_of(test),
         cases=cases,
         placing=test.placing,
+        image=test.image,
     )
 
 
@@ -132,7 +133,26 @@ def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
 
 def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:
     """Runs each program once, whatever the number of instructions that it decides."""
-    tests = list({id(test): test for test, _, _ in owed}.values())
+    by_image: dict[str, dict[int, TestRun]] = {}
+    for test, _, _ in owed:
+        by_image.setdefault(test.image, {})[id(test)] = test
+    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+    n_runs = 0
+    for image, tests in by_image.items():
+        place = sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
+        if place is None:
+            found |= dict.fromkeys(tests, Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"))
+        else:
+            said, n = _run_in(context, place, tuple(tests.values()), limits)
+            found |= said
+            n_runs += n
+    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
+
+
+def _run_in(
+    context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
+) -> tuple[dict[int, ProgramVerdict | SandboxUnavailable | Unscorable], int]:
+    """What each program of one place said, by its id, and in how many runs."""
     found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
     programs: dict[int, TestProgram] = {}
     n_patches = 0
@@ -147,7 +167,7 @@ def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Lim
             found[id(test)] = missing
     said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
     found |= dict(zip(programs, said, strict=True))
-    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs + n_patches
+    return found, n_runs + n_patches
 
 
 def _run_patch(

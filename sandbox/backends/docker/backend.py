@@ -67,6 +67,17 @@ class DockerSandbox:
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
 
+    def of_image(self, image: str) -> "DockerSandbox":
+        """See `ImageSandbox`."""
+        return DockerSandbox(
+            image=image,
+            runtime=self._runtime,
+            base_url=self._base_url,
+            cpus=self._cpus,
+            slots=self._slots,
+            slot_directory=self._slot_directory,
+        )
+
     def check(self) -> None:
         """Run a trivial program.
 
