@@ -6,6 +6,7 @@ from flows.night.preflight import preflight_build
 from flows.night.progress import Board
 from flows.night.runtime import night
 from flows.orchestration.task_arguments import unlooked
+from schemas.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
 from tasks.driver.kept_calls import KeptCalls
@@ -20,14 +21,20 @@ STAGE = "construct"
 
 
 @flow(name="build_dataset", flow_run_name="build {request.what}", validate_parameters=False)
-def build_dataset(request: BuildRequest, home: str | None = None) -> BuildReport:
+def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget | None = None) -> BuildReport:
     """Make the files; asks for nothing that is kept.
 
+    Args:
+        budget: caps on tokens and hours.
+
     Raises:
+        BudgetSpent: a cap is met. What was answered is kept.
         ParleyError: it could not be begun, or was stopped. What was answered is kept.
     """
     with night(find_home(home), 1) as tonight:
+        tonight.set_budget(budget)
         plan = plan_build(request, tonight.home)
+        purse = tonight.spending.build_purse(plan.build_id) if tonight.spending else None
         with plan.home.build_lock(plan.build_id):
             require_place(plan)
             plan.note_begun()
@@ -37,7 +44,7 @@ def build_dataset(request: BuildRequest, home: str | None = None) -> BuildReport
                 preflight_build(plan)
                 return dict(tonight.servers.reach(plan))
 
-            made = construct(plan, unlooked(kept), request.what, find_served, lambda: tonight.embedder(plan))
+            made = construct(plan, unlooked(kept), request.what, find_served, lambda: tonight.embedder(plan), purse)
             tonight.board.stage(request.what, "write")
             files = write_built(plan, made)
             note_reviewed(plan.folder, plan.benchmark.name, made.review.ids)

@@ -20,6 +20,7 @@ from tasks.planning.budgets import budgets, endpoint_of
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
+from tasks.worker.purse import MeteredEmbedder, Purse, metered
 
 
 @task(name="construct", task_run_name="construct {title}", **{**OPTIONS, "retries": 0})
@@ -29,6 +30,7 @@ def construct(
     title: str,
     find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]],
     find_embedder: Callable[[], EmbedderAccess],
+    purse: Purse | None = None,
 ) -> Constructed:
     """Run the construction. Each answer and verdict is kept as it comes; kept ones are not asked for again.
 
@@ -38,20 +40,22 @@ def construct(
         find_served: starts the servers that the models need, and tells where they are. It is called where a first answer is not
             kept, so that nothing is started for a build that is known.
         find_embedder: as `find_served`, for the embedder.
+        purse: what models and embedder are paid from; None where there is no cap.
 
     Raises:
         InfraError: an endpoint or the sandbox failed.
+        BudgetSpent: a cap is met.
         ParleyError: the construction itself did.
     """
     loop = OwnLoop()
     models = {
-        role.role: KeptModel(role.model, role.role, kept, _opener(plan, place, lambda: loop.in_main_thread(find_served)))
+        role.role: KeptModel(role.model, role.role, kept, _opener(plan, place, lambda: loop.in_main_thread(find_served), purse))
         for place, role in enumerate(plan.spec.roles)
     }
     programs, vectors = KeptPrograms(plan, kept), None
     if plan.spec.embedder is not None:
         access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
-        vectors = Vectors(Lake(plan.home.lake), access)
+        vectors = Vectors(Lake(plan.home.lake), MeteredEmbedder(access, purse) if purse else access)
     request = ConstructionRequest(
         staged=plan.staged,
         models=models,
@@ -69,13 +73,13 @@ def construct(
 
 
 def _opener(
-    plan: BuildPlan, place: int, find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]]
+    plan: BuildPlan, place: int, find_served: Callable[[], Mapping[ModelIdentity, ModelEndpoint]], purse: Purse | None
 ) -> Callable[[], ChatModel]:
     who, endpoint, asked = plan.models[place]
     problems = {problem.problem_id: problem for problem in plan.staged.problems}
 
     def opened() -> ChatModel:
-        return open_model(
+        model = open_model(
             who,
             find_served().get(who, endpoint),
             concurrency=budgets(plan)[endpoint_of(who, endpoint)],
@@ -84,6 +88,7 @@ def _opener(
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,
         )
+        return metered(model, purse)
 
     return opened
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.key_values import parse_options
-from flows.cli.run import EMBEDDER_HELP, MODEL_HELP
+from flows.cli.key_values import parse_budget, parse_options
+from flows.cli.run import EMBEDDER_HELP, MODEL_HELP, BudgetCaps
 from schemas.display import plain_line
-from schemas.errors import ConfigError, InfraError, ParleyError, UnknownName
+from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
+    from schemas.budget import Budget
     from tasks.planning.builds.build_report import BuildReport
     from tasks.planning.request import BuildRequest
 
@@ -56,6 +57,7 @@ def build(
     embedder_key_env: Annotated[str | None, typer.Option(help="Like --key-env, for the embedder.")] = None,
     embedder_revision: Annotated[str | None, typer.Option(help="Like --revision, for the embedder.")] = None,
     patience_s: Annotated[float, typer.Option(min=0, help="Seconds to wait for an endpoint that stopped answering.")] = 300.0,
+    budget: BudgetCaps = None,
     checkout: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="Of files laid out: a git checkout of repository OWNER/NAME; may be repeated."),
@@ -112,7 +114,13 @@ def build(
         out=str((out or Path()).absolute()),
         replace=force,
     )
-    (_estimate if dry_run else _make)(request, json_output)
+    caps = parse_budget(budget or [])
+    if caps and (refused := caps.caps.keys() & {"usd", "gpu_hours"}):
+        raise ConfigError(f"parley build keeps no cap on {', '.join(sorted(refused))}: it knows no prices. Cap tokens or hours")
+    if dry_run:
+        _estimate(request, json_output)
+    else:
+        _make(request, caps, json_output)
 
 
 def _role_specs(given: Sequence[str]) -> dict[str, str]:
@@ -156,17 +164,18 @@ def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str
         raise ParleyError("not all of it could be laid out; type the same again to go on with the rest")
 
 
-def _make(request: "BuildRequest", json_output: bool) -> None:
+def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:
     from flows.night.invocation import run_build
     from flows.night.progress import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     try:
         with board.live():
-            report = run_build(find_home(), request, board)
-    except InfraError as error:
+            report = run_build(find_home(), request, board, budget)
+    except (InfraError, BudgetSpent) as error:
         again = shlex.join(["parley", *sys.argv[1:]])
-        raise ParleyError(f"{error}\nparley: what was answered is kept; go on with: {again}") from error
+        kind = BudgetSpent if isinstance(error, BudgetSpent) else ParleyError
+        raise kind(f"{error}\nparley: what was answered is kept; go on with: {again}") from error
     _print(report, json_output)
     if not json_output:
         print(f"programs: {report.programs_run} run, {report.programs_reused} known")

@@ -69,13 +69,14 @@ def run_night(
         return _run_what_is_left(home, requests, board, with_canary, notify, budget, runs_at_once)
 
 
-def run_build(home: Home, request: BuildRequest, board: Board) -> "BuildReport":
+def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | None = None) -> "BuildReport":
     """Make a dataset. Says at once what is bound to fail: no room, another driver, a dead endpoint of a build not begun yet.
 
     Raises:
         UsageError: it cannot be planned, another process is at work on it, or its folder holds something else.
         DiskFull: there was no room on the disk, at the start or later.
         InfraError: an endpoint, the sandbox or the Prefect server is not usable. What was answered is kept.
+        BudgetSpent: a cap is met. What was answered is kept.
     """
     from flows.night.preflight import preflight_build
     from flows.orchestration.server import starting_prefect_server
@@ -96,7 +97,7 @@ def run_build(home: Home, request: BuildRequest, board: Board) -> "BuildReport":
 
             with night(home, 1, board, key_names([request])):
                 print(f"Prefect UI while this runs: {pending.wait_ready().ui_url}", file=sys.stderr)
-                return build_dataset(request, home=str(home.path))
+                return build_dataset(request, home=str(home.path), budget=budget)
 
 
 def _quiet_prefect() -> None:

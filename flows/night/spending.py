@@ -41,6 +41,10 @@ class Spending:
             known[plan.spec.embedder] = embedder.usd_per_million_input or 0.0, 0.0
         return Purse(self.folder, self.budget, self.began_at, plan.run_id, known)
 
+    def build_purse(self, build_id: str) -> Purse:
+        """What a construction's models are paid from."""
+        return Purse(self.folder, self.budget, self.began_at, build_id)
+
     def account(self) -> tuple[CapSpent, ...]:
         """What is spent of each cap so far."""
         return caps_spent(self.budget, self.ledger.totals(), time.time() - self.began_at)

@@ -128,6 +128,20 @@ def test_a_killed_build_asks_nothing_twice_and_makes_the_files_of_an_unkilled_on
     assert (counts(other), contents(whole)) == ((CALLS, 0, PAIRS, 0), made)
 
 
+def test_a_cap_stops_it_resumable_and_what_was_answered_is_not_asked_for_again(
+    served_home: Path, server: ModelServer, environ: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    stopped = build(served_home, server, out, environ, "--budget", "tokens=1")
+    assert (stopped.code, "the cap tokens=1 is met" in stopped.err, "go on with: parley build" in stopped.err) == (4, True, True)
+    asked = len(server.bodies)
+    assert 0 < asked < CALLS
+    done = build(served_home, server, out, environ, "--budget", "tokens=1000000,hours=1")
+    assert (done.code, len(server.bodies)) == (0, CALLS), done.err
+    priced = build(served_home, server, tmp_path / "other", environ, "--budget", "usd=1")
+    assert (priced.code, "it knows no prices" in priced.err) == (2, True), priced.err
+
+
 def test_a_signal_ends_it_in_time_and_a_dead_endpoint_says_how_to_go_on(
     served_home: Path, server: ModelServer, environ: dict[str, str], tmp_path: Path
 ) -> None:
