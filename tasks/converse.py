@@ -13,7 +13,7 @@ from schemas.episode import Episode, Step
 from schemas.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
 from tasks.cache_policy import OPTIONS
-from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers
+from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
 from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.budgets import budgets, endpoint_of
@@ -29,12 +29,8 @@ from tasks.worker.purse import Purse
 
 MAX_ATTEMPTS = 3
 """Attempts at an episode in one night, where faults of machine or service end it."""
-_SHARDS_IN_FLIGHT = 24
-"""Shards whose dialogues are under way in one worker process: many small ones, so that none waits for the end of a large one."""
 _SHARDS_AHEAD = 8
 """Shards more in one worker process, which begin as soon as others end: the driver is not waited for."""
-_USUAL_ROUNDS = 6
-"""Of shorter dialogues a shard has the more: what a shard itself costs, some 15 ms, is then no large part of their time."""
 _RETRY_DELAY_S = 2.0
 
 
@@ -142,11 +138,7 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
 
 
 def _shard_size(plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int) -> int:
-    """Episodes of a shard. Of short dialogues more, as long as each worker still has many shards."""
-    least = max(1, -(-context.concurrency // _SHARDS_IN_FLIGHT))
-    n_rounds = sum(plan.due(w.dialog).rounds for w in owed)
-    of_short_ones = least * _USUAL_ROUNDS * len(owed) // max(1, n_rounds)
-    return max(least, min(of_short_ones, len(owed) // (max(1, n_workers) * _SHARDS_IN_FLIGHT)))
+    return shard_size(context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers)
 
 
 def settle(plan: RunPlan) -> None:

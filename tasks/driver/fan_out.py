@@ -17,6 +17,10 @@ S = TypeVar("S")
 R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
+SHARDS_IN_FLIGHT = 24
+"""Shards whose items are under way in one worker process: many small ones."""
+_USUAL_ANSWERS = 6
+"""Of an item for which shards have their usual size."""
 _HEED_EVERY_S = 0.2
 
 
@@ -152,6 +156,21 @@ class _Hands:
 
     def _place(self, hand: int) -> dict[str, Any]:
         return {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+
+
+def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
+    """Items of a shard: a part of a worker's slots, so that none waits for the end of a large one.
+
+    Of items that owe few answers a shard has more, as long as each worker has many shards: a shard costs some 15 ms whatever
+    it holds.
+
+    Args:
+        slots: items under way in one worker process.
+        n_answers: that all items owe together.
+    """
+    least = max(1, -(-slots // SHARDS_IN_FLIGHT))
+    of_short_ones = least * _USUAL_ANSWERS * n_items // max(1, n_answers)
+    return max(least, min(of_short_ones, n_items // (max(1, n_workers) * SHARDS_IN_FLIGHT)))
 
 
 def dealt_shards(items: Sequence[S], size: int, n_workers: int) -> list[tuple[S, ...]]:

@@ -15,7 +15,7 @@ from schemas.errors import ParleyError, SchemaMismatch
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.driver.fan_out import closing_run, dealt_shards
+from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, shard_size
 from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
@@ -26,9 +26,7 @@ from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat,
 from tasks.worker.judge_shard import judge_shard, read_judgements, state_key
 from tasks.worker.purse import Purse
 
-_SHARDS_IN_FLIGHT = 24
-"""Shards under way in one worker process, as of dialogues: small ones, so that none waits for the end of a large one."""
-JUDGE_SHARDS_AT_ONCE = _SHARDS_IN_FLIGHT + 8
+JUDGE_SHARDS_AT_ONCE = SHARDS_IN_FLIGHT + 8
 """Shards that one worker process is given at once: some more than are under way, so that the driver is not waited for."""
 
 
@@ -191,7 +189,7 @@ def judgements_of(plan: RunPlan) -> frozenset[str]:
 def judge_shards(context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int, attempt: str) -> list[JudgeShard]:
     """Small shards, as many judgements for each worker."""
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
-    dealt = dealt_shards(jobs, max(1, -(-widest // _SHARDS_IN_FLIGHT)), n_workers)
+    dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
     return [JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group) for group in dealt]
 
 
