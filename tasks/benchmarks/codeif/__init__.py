@@ -3,7 +3,9 @@
 from importlib.resources import files
 
 from schemas.run import Limits
+from tasks.benchmarks.codeif.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.cast import cast
+from tasks.benchmarks.codeif.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.projects import LAYOUT
@@ -37,9 +39,12 @@ BENCHMARK = Benchmark(
     data=Data(
         stage=stage,
         sample=files(__name__) / "sample",
-        versions=("current", "v0", "sample", SAMPLE_REPOSITORIES),
+        versions=("current", "v0", "sample", SAMPLE_REPOSITORIES, CONSTRUCTION),
         default_version="current",
-        bundled={SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories"},
+        bundled={
+            SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories",
+            CONSTRUCTION: files(__name__) / "sample" / "construction",
+        },
         resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
         source_of=source_of,
         demo=files(__name__) / "demo.yaml",
@@ -66,5 +71,6 @@ BENCHMARK = Benchmark(
         exports=EXPORTS,
         layouts={"repos": LAYOUT},
     ),
+    constructions={"tasks": TASKS},
     recordings=Recordings(answers=import_recording, raw_data=recorded_data),
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schemas.dialog import TREE, Dialog, Role, Turn
+from schemas.dialog import MISSING, Dialog, Role, Turn
 from schemas.placing import AddedTest, Definition, Placing
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
@@ -106,7 +106,7 @@ def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Pl
         folders=("src",),
         environment=PACKAGES_FOLDER,
     )
-    tree = Tree(digest=labels[TREE], folder=Path(labels[_PROJECT]), resource=RESOURCE)
+    tree = Tree(digest=dialog.tree or MISSING, folder=Path(labels[_PROJECT]), resource=RESOURCE)
     return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from schemas.errors import SourceUnreadable
+from tasks.benchmarks.codeif.comments import CONSTRUCTION
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
@@ -24,7 +25,7 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
         raise SourceUnreadable(f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files")
     places = _places(source, dataset_version)
     functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
-    beside = () if dataset_version == "v0" else (source, source / "repo")
+    beside = () if dataset_version in ("v0", CONSTRUCTION) else (source, source / "repo")
     repositories = next((found for place in beside if (found := _files_in(place, REPOSITORY_FILES))), ())
     if functions or repositories:
         return (*functions, *repositories)

@@ -8,6 +8,7 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
+from tasks.benchmarks.codeif.comments import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_repository import parse_repository_row
 from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
 from tasks.benchmarks.codeif.repository import repository_dialog, repository_problem
@@ -54,7 +55,21 @@ def stage(source: Path, dataset_version: str) -> Staged:
                 dialogs.append(dialog)
     if not n_lines:
         raise SourceUnreadable(nothing_read(source, len(files), quarantined))
-    return Staged(tuple(dialogs), tuple(problems), tuple(quarantined), n_input=n_lines + n_faults)
+    staged = Staged(tuple(dialogs), tuple(problems), tuple(quarantined), n_input=n_lines + n_faults)
+    return _with_comments(staged, source, dataset_version) if dataset_version == CONSTRUCTION else staged
+
+
+def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
+    """The rows with the review comments beside them. Each dialog names these, though it shows none, so that they are in ids."""
+    contexts, bad, n_bad = read_comments(source, BENCHMARK_NAME, version)
+    named = {"context_id": contexts[0].context_id} if contexts else {}
+    return Staged(
+        dialogs=tuple(dialog.model_copy(update=named) for dialog in staged.dialogs),
+        problems=staged.problems,
+        quarantined=(*staged.quarantined, *bad),
+        n_input=staged.n_input + n_bad,
+        contexts=contexts,
+    )
 
 
 def _stage_line(line: Line, file: str, dataset_version: str, first_seen: dict[str, str]) -> tuple[Problem, Dialog]:

@@ -40,7 +40,7 @@ def judge(
         episode = episode_of(problem, dialog, answers(problem, dialog))
         runs = [r for r in BENCHMARK.programs.test_runs(problem, dialog, episode, options) if not turns or r.turn in turns]
         played.append((problem, dialog, episode, runs))
-    outcomes = _outcomes({program(run) for _, _, _, runs in played for run in runs if run.code is not None})
+    outcomes = outcomes_of({program(run) for _, _, _, runs in played for run in runs if run.code is not None})
     judged: list[Judged] = []
     for problem, dialog, episode, runs in played:
         verdicts = verdicts_of(episode, runs, lambda run: outcomes[program(run)])
@@ -53,7 +53,7 @@ def program(run: TestRun) -> Program:
     return run.code or "", run.tests
 
 
-def _outcomes(programs: set[Program]) -> dict[Program, Outcome]:
+def outcomes_of(programs: set[Program]) -> dict[Program, Outcome]:
     sandbox = registry.load("zygote")  # the same figures through bubblewrap: tests/flows/cli/test_golden_cli.py
     ordered = sorted(programs)
     with ThreadPoolExecutor(2) as threads:

@@ -62,6 +62,6 @@ def test_no_two_instructions_of_a_sample_task_say_the_same() -> None:
 @pytest.mark.usefixtures("bubblewrap")
 @pytest.mark.parametrize("version", ["current", "v0"])
 def test_upstream_s_reference_code_passes_its_base_tests(version: str, shared_data: Path) -> None:
-    judged = gold(BENCHMARK.data.stage(shared_data / "codeif_bench", version), turns=(1,))
+    judged = gold(BENCHMARK.data.stage(shared_data / "codeif_bench" / "function", version), turns=(1,))
     assert {j.dialog.problem_id for j in judged if not j.passed(1)} == GOLD_FAILS_ITS_BASE_TESTS[version]
     assert len(judged) == 50

@@ -220,23 +220,27 @@ def test_every_kind_of_requirement_and_turn_list_stands_in_the_sample() -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(
-    ("version", "tasks", "follow_ups"),
-    [
-        ("current", {"L1": 70, "L2": 40, "L3": 14}, {"L1": 348 + 135, "L2": 360, "L3": 126}),
-        ("v0", {"L1": 50}, {"L1": 293}),
-    ],
-)
-def test_upstream_s_files_are_staged_whole(
-    version: str, tasks: dict[str, int], follow_ups: dict[str, int], shared_data: Path
-) -> None:
-    staged = stage(shared_data / "codeif_bench", version)
-    n = sum(tasks.values())
-    assert (len(staged.problems), staged.quarantined, staged.n_input) == (n, (), n)
-    levels = {dialog.row_digest: dict(dialog.labels)["level"] for dialog in staged.dialogs}
-    assert Counter(levels.values()) == tasks
-    found = Counter[str]()
-    for dialog in staged.dialogs:
-        found[levels[dialog.row_digest]] += len(dialog.instruction_ids) - 1
-    assert found == follow_ups
+@pytest.mark.parametrize(("version", "n_follow_ups"), [("current", 348), ("v0", 293)])
+def test_upstream_s_files_are_staged_whole(version: str, n_follow_ups: int, shared_data: Path) -> None:
+    staged = stage(shared_data / "codeif_bench" / "function", version)
+    assert (len(staged.problems), staged.quarantined, staged.n_input) == (50, (), 50)
+    assert sum(len(dialog.instruction_ids) - 1 for dialog in staged.dialogs) == n_follow_ups
+    assert Counter(problem.source_file for problem in staged.problems).total() == 50
     assert all(not Path(problem.source_file).is_absolute() for problem in staged.problems)
+
+
+@pytest.mark.shared
+def test_all_of_upstream_s_tasks_and_instructions_are_staged(shared_data: Path) -> None:
+    """The paper's Table 2 by level, also where its sum is another."""
+    staged = stage(shared_data / "codeif_bench", "current")
+    assert (len(staged.problems), staged.quarantined, staged.n_input) == (124, (), 124)
+    assert Counter(problem.level for problem in staged.problems) == {"L1": 70, "L2": 40, "L3": 14}
+    n_instructions = Counter[str]()
+    for problem in staged.problems:
+        n_instructions[problem.level] += len(problem.instructions) - 1
+    assert n_instructions == {"L1": 487, "L2": 360, "L3": 126}
+    turns = {
+        level: [len(d.instruction_ids) for d in staged.dialogs if ("level", level) in d.labels] for level in ("L1", "L2", "L3")
+    }
+    assert [sum(n >= turn for n in turns["L1"]) for turn in range(1, 9)] == [70, 70, 70, 70, 70, 69, 69, 65]
+    assert set(turns["L2"]) == set(turns["L3"]) == {10}

@@ -1,0 +1,157 @@
+"""`parley build codeif-tasks` (section 3.3): base tasks get verified instructions, and review comments become strategies."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.content_id import content_id
+from schemas.dialog import Role as Speaker
+from schemas.errors import ConfigError
+from schemas.problem import BASE_INSTRUCTION, Problem
+from schemas.run import Sampling
+from tasks.benchmarks.codeif.comments import CONSTRUCTION as DATASET_VERSION
+from tasks.benchmarks.codeif.comments import comments_of
+from tasks.benchmarks.codeif.pairs import DESCRIPTIONS, PROMPTS, Pair, Rejected, turn_order, write_pair
+from tasks.benchmarks.codeif.selecting import k_centres
+from tasks.benchmarks.codeif.strategies import STRATEGIES
+from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.setting import Option, Options
+from tasks.language.chat_model import Message
+from tasks.language.prompt import fill
+
+TASKS, STRATEGY_LIST, REJECTED = "L_1_part_1.jsonl", "strategies.json", "rejected.json"
+RUBRIC = "codeif.review"
+CRITERIA = ("instruction", "test")
+"""What two annotators say, yes or no: the instruction is clear and fits its task; the test decides it."""
+_COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
+_SHOWN = ("task_id", "strategy", "vacuous", "task", "requirement", "unit_test", "solution")
+SELECTED = "selected"
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What became of one base task."""
+
+    problem: Problem
+    pairs: tuple[Pair, ...]
+    order: tuple[str, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
+    """A call for each chosen comment and each pair. Repairs (two a pair at most) and combined solutions are not foreseen."""
+    return {"model": min(int(options[SELECTED]), len(comments_of(staged))) + len(staged.problems) * len(STRATEGIES)}
+
+
+async def construct(request: ConstructionRequest) -> Constructed:
+    """Tasks in the native format, strategies, what was rejected with its reason, and a sheet for people."""
+    strategies, made = await asyncio.gather(
+        _strategies(request), asyncio.gather(*(_made(request, problem) for problem in request.staged.problems))
+    )
+    rejected = [_rejected(one.problem, fault) for one in made for fault in one.rejected]
+    files = {
+        TASKS: "".join(f"{json.dumps(_row(n, one), ensure_ascii=False)}\n" for n, one in enumerate(made, 1) if one.order),
+        STRATEGY_LIST: json.dumps(strategies, indent=1, ensure_ascii=False) + "\n",
+        REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n",
+    }
+    rows = [_review_row(one.problem, pair) for one in made for pair in one.pairs]
+    return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows))
+
+
+async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
+    """What a model says of the chosen comments, those of one name together, the most frequent first."""
+    comments = comments_of(request.staged)
+    if not comments:
+        raise ConfigError(
+            f"the data has no review comments. Give a folder with review_comments*.jsonl by --data, with --dataset-version"
+            f" {DATASET_VERSION}"
+        )
+    if request.embedder is None:
+        raise ConfigError("comments are chosen by their vectors: name what makes them by --embedder SPEC")
+    vectors = await request.embedder.find(comments)
+    known = [comment for comment in comments if comment in vectors]
+    chosen = [known[n] for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))]
+    said = await asyncio.gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
+    names = Counter(one["strategy"] for one in said if one)
+    kept: list[dict[str, object]] = []
+    for name, n in sorted(names.items(), key=lambda item: (-item[1], item[0])):
+        of_name = [(comment, one) for comment, one in zip(chosen, said, strict=True) if one and one["strategy"] == name]
+        verifiable = sum(one["verifiable"] == "true" for _, one in of_name)
+        examples = [comment for comment, _ in of_name]
+        demand = of_name[0][1]["demand"]
+        kept.append({"strategy": name, "demand": demand, "n": n, "n_verifiable": verifiable, "comments": examples})
+    unread = [comment for comment, one in zip(chosen, said, strict=True) if one is None]
+    return [*kept, *([{"strategy": None, "comments": unread}] if unread else [])]
+
+
+async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[str, str] | None:
+    """Name and demand of the strategy behind a comment; None where the answer cannot be read."""
+    asked = Message(Speaker.USER, fill(PROMPTS["extract_strategy"], comment=comment))
+    answer = await request.models["model"].complete(request.question("model", asked, problem_id=f"comment/{n}"))
+    begin, end = answer.content.find("{"), answer.content.rfind("}")
+    try:
+        read = json.loads(answer.content[begin : end + 1])
+        name, demand = " ".join(str(read["strategy"]).split()).title(), str(read["demand"]).strip()
+        return {"strategy": name, "demand": demand, "verifiable": str(read["verifiable"] is True).lower()} if name else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+async def _made(request: ConstructionRequest, problem: Problem) -> _Made:
+    found = await asyncio.gather(*(write_pair(request, problem, strategy) for strategy in DESCRIPTIONS))
+    pairs = tuple(one for one in found if isinstance(one, Pair))
+    order, conflicting = await turn_order(request, problem, pairs)
+    return _Made(problem, pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting))
+
+
+def _rejected(problem: Problem, fault: Rejected) -> Mapping[str, str | int]:
+    said = {"reason": fault.reason, "detail": fault.detail, "n_answers": fault.n_answers}
+    return {"task_id": problem.problem_id, "strategy": fault.strategy, **said}
+
+
+def _row(number: int, made: _Made) -> Mapping[str, object]:
+    """The task in the native format. A pair that conflicts stays among the requirements and is in no turn."""
+    problem = made.problem
+    return {
+        "prompt": problem.prompt,
+        "test": list(problem.instruction(BASE_INSTRUCTION).suite.tests),
+        "code": problem.reference_code,
+        "task_id": int(problem.problem_id.rpartition("/")[2]) if problem.problem_id.startswith("function/") else number,
+        "requirements": {
+            pair.strategy: {"requirement": pair.written.requirement, "unit_test": list(pair.written.unit_test)}
+            for pair in made.pairs
+        },
+        "multi-turn": list(made.order),
+    }
+
+
+def _review_row(problem: Problem, pair: Pair) -> Sequence[Cell]:
+    """One pair to rate. Its id holds all that people read, so that ratings stay with what was rated."""
+    written = pair.written
+    shown = (problem.prompt, written.requirement, "\n".join(written.unit_test), written.solution)
+    name = content_id([problem.problem_id, pair.strategy, *shown])
+    empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
+    return (f"review-{name}", RUBRIC, None, *empty, problem.problem_id, pair.strategy, pair.is_vacuous, *shown)
+
+
+_SELECTED = Option(
+    name=SELECTED,
+    values=("2", "5", "10", "20", "50", "100", "200", "500"),
+    default="500",
+    affects="episode",
+    help="review comments that strategies are drawn from, at most",
+)
+CONSTRUCTION = Construction(
+    help="tasks with verified instructions from base tasks, and strategies from review comments (review_comments*.jsonl)",
+    roles={"model": Role("writes strategies, instructions, tests and solutions", Sampling(max_tokens=3000))},
+    construct=construct,
+    estimate=estimate,
+    prompts=PROMPTS,
+    options=(_SELECTED,),
+    runs_programs=True,
+    needs_embedder=True,
+    dataset_version=DATASET_VERSION,
+)
