@@ -11,6 +11,7 @@ from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repository import RESOURCE, source_of
+from tasks.benchmarks.codeif.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
@@ -39,7 +40,7 @@ BENCHMARK = Benchmark(
     data=Data(
         stage=stage,
         sample=files(__name__) / "sample",
-        versions=("current", "v0", "sample", SAMPLE_REPOSITORIES, CONSTRUCTION),
+        versions=("current", "v0", LEVEL_1, "sample", SAMPLE_REPOSITORIES, CONSTRUCTION),
         default_version="current",
         bundled={
             SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories",

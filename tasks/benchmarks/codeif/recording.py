@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import StrategyName
+from tasks.benchmarks.codeif.repository_recording import LEVEL_1, is_of_repositories, repository_recording
 from tasks.benchmarks.codeif.strategies import problem_id
 from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
@@ -37,13 +38,16 @@ def import_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     A row that repeats an earlier one word for word is dropped.
 
     Args:
-        folder: the folder that holds `base` and `n_round` (`function/Experiments` of the repository).
+        folder: the folder that holds `base` and `n_round` (`function/Experiments` of the repository), or such a folder of each
+            model (`repo/Experiments/level_1`).
         model: as its folder is named.
 
     Raises:
         SourceUnreadable: the folder is another one, or a file holds other rows (names file and line).
         UnknownName: no such model; lists the published ones.
     """
+    if is_of_repositories(folder):
+        return repository_recording(folder, model)
     base = _base_answers(_answer_files(folder, BASE, model))
     follow_ups = _follow_ups(_answer_files(folder, N_ROUND, model), base)
     return iter(
@@ -115,6 +119,9 @@ def _rows(paths: tuple[Path, ...], kind: type[Row]) -> Iterator[tuple[str, Row]]
 
 
 def recorded_data(folder: Path) -> tuple[Path, str] | None:
-    """The first release's task files, from which published runs were made; None where the folder lies outside its repository."""
+    """The task files from which published runs were made; None where the folder lies outside its repository."""
+    if is_of_repositories(folder):
+        beside = folder.absolute().parent.parent
+        return (beside, LEVEL_1) if list(beside.glob("L_1_part_2*")) else None
     repository = folder.absolute().parent.parent
     return (repository, "v0") if (repository / "v0" / "function").is_dir() else None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from schemas.errors import SourceUnreadable
 from tasks.benchmarks.codeif.comments import CONSTRUCTION
+from tasks.benchmarks.codeif.repository_recording import LEVEL_1
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"
@@ -23,6 +24,11 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
         return (source,)
     if not source.is_dir():
         raise SourceUnreadable(f"{source} does not exist. Give CodeIF-Bench's folder, or one of its .jsonl[.gz] files")
+    if dataset_version == LEVEL_1:
+        places = (source, source / "repo")
+        if found := next((found for place in places if (found := _files_in(place, REPOSITORY_FILES[:1]))), ()):
+            return found
+        raise SourceUnreadable(f"{source} holds no {REPOSITORY_FILES[0]}[.gz]. Give CodeIF-Bench's folder, or `repo` of it")
     places = _places(source, dataset_version)
     functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
     beside = () if dataset_version in ("v0", CONSTRUCTION) else (source, source / "repo")

@@ -1,6 +1,7 @@
 """CodeIF-Bench's tasks as dialogs and problems: functions (L1 part 1) and repositories. Other rows go to quarantine."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tasks.benchmarks.codeif.comments import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_repository import parse_repository_row
 from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
 from tasks.benchmarks.codeif.repository import repository_dialog, repository_problem
+from tasks.benchmarks.codeif.repository_recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.source import task_files
 from tasks.benchmarks.codeif.strategies import PACKAGES, STRATEGIES, STRATEGY_SLOT, problem_id
 from tasks.benchmarks.contract import Staged
@@ -32,6 +34,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
         SourceUnreadable: no task file, or none with a single line that can be read.
     """
     files = task_files(source, dataset_version)
+    turns = published_turns(source) if dataset_version == LEVEL_1 else {}
     problems: list[Problem] = []
     dialogs: list[Dialog] = []
     quarantined: list[QuarantinedRow] = []
@@ -47,7 +50,7 @@ def stage(source: Path, dataset_version: str) -> Staged:
                 continue
             n_lines += 1
             try:
-                problem, dialog = _stage_line(item, name, dataset_version, first_seen)
+                problem, dialog = _stage_line(item, name, dataset_version, first_seen, turns)
             except BadRow as bad:
                 quarantined.append(quarantined_row(BENCHMARK_NAME, dataset_version, name, item.number, bad, item.content))
             else:
@@ -72,9 +75,13 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
     )
 
 
-def _stage_line(line: Line, file: str, dataset_version: str, first_seen: dict[str, str]) -> tuple[Problem, Dialog]:
+def _stage_line(
+    line: Line, file: str, dataset_version: str, first_seen: dict[str, str], turns: Mapping[str, tuple[str, ...]]
+) -> tuple[Problem, Dialog]:
+    """A row as it is, but for the turns that published runs had instead of its own."""
     raw = parse_object(line.content)
     if "namespace" in raw:
+        raw |= {"multi-turn": list(turns[raw["namespace"]])} if raw["namespace"] in turns else {}
         return _stage_repository(raw, file, line.number, dataset_version, first_seen)
     row = parse_row(raw)
     identity = problem_id(row.task_id)

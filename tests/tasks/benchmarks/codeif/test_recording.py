@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from schemas.errors import SourceUnreadable, UnknownName
-from tasks.benchmarks.codeif.recording import import_recording
+from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
+from tasks.benchmarks.codeif.recording import import_recording, recorded_data
+from tasks.benchmarks.codeif.repository_recording import LEVEL_1
 from tasks.language.recorded_model import RecordedAnswer
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 
@@ -95,3 +97,45 @@ def test_a_model_without_answer_files_is_refused(part: str, name: str, experimen
 def test_published_runs_have_an_answer_for_every_round_of_v0(model: str, shared_data: Path) -> None:
     answers = list(import_recording(shared_data / "codeif_bench" / "function" / "Experiments", model))
     assert len(answers) == len({(a.problem_id, a.turn) for a in answers}) == 343
+
+
+def repository_runs(folder: Path) -> Path:
+    runs = folder / "repo" / "Experiments" / "level_1"
+    (runs / "m" / "base").mkdir(parents=True)
+    base = [{"namespace": "ledger.money.parse_cents", "completion": "a"}]
+    (runs / "m" / "base" / "result.jsonl").write_text(json.dumps(base, indent=1), encoding="utf-8")
+    said = [{"namespace": "ledger.money.parse_cents", "type": kind, "completion": text} for kind, text in REPOSITORY_ANSWERS]
+    write_rows(runs / "m" / "n_round" / "result.jsonl", *said, said[0])
+    task = (Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES])) / "L_1_part_2.jsonl").read_bytes()
+    (folder / "repo" / "L_1_part_2.jsonl").write_bytes(task)
+    return runs
+
+
+REPOSITORY_ANSWERS = (("Exception Handling", "b"), ("Code Standard", "c"))
+
+
+def test_runs_of_repository_tasks_have_a_folder_for_each_model(tmp_path: Path) -> None:
+    runs = repository_runs(tmp_path)
+    assert list(import_recording(runs, "m")) == [
+        RecordedAnswer("repo/ledger.money.parse_cents", turn, text) for turn, text in enumerate("abc", 1)
+    ]
+    with pytest.raises(UnknownName, match="m"):
+        import_recording(runs, "n")
+
+
+def test_they_are_played_again_with_the_turns_that_they_had(tmp_path: Path) -> None:
+    runs = repository_runs(tmp_path)
+    beside = recorded_data(runs)
+    assert beside == (tmp_path / "repo", LEVEL_1)
+    (dialog,) = BENCHMARK.data.stage(*beside).dialogs
+    assert dialog.instruction_ids == ("base", "Exception Handling", "Code Standard")
+    (today,) = BENCHMARK.data.stage(tmp_path, "current").dialogs
+    assert len(today.instruction_ids) > 3
+    assert today.digest != dialog.digest
+
+
+def test_without_published_runs_there_are_no_turns_of_theirs(tmp_path: Path) -> None:
+    runs = repository_runs(tmp_path)
+    runs.rename(tmp_path / "elsewhere")
+    with pytest.raises(SourceUnreadable, match="published runs"):
+        BENCHMARK.data.stage(tmp_path, LEVEL_1)

@@ -1,0 +1,96 @@
+"""Upstream's published answers to repository tasks (`level_1/MODEL/base`, `level_1/MODEL/n_round`), and their turns."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from schemas.errors import SourceUnreadable, UnknownName
+from tasks.benchmarks.codeif.raw_repository import StrategyName
+from tasks.language.recorded_model import RecordedAnswer
+
+LEVEL_1 = "level_1"
+"""Dataset version: today's repository tasks of L1 with the turns of these runs, which left some out."""
+_PLACES = ("Experiments/level_1", "repo/Experiments/level_1")
+_ANSWERS = "result.jsonl"
+_RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class _BaseAnswer(BaseModel):
+    model_config = _RAW
+
+    namespace: str
+    completion: str
+
+
+class _FollowUp(_BaseAnswer):
+    type: StrategyName
+
+
+Row = TypeVar("Row", bound=_BaseAnswer)
+
+
+def is_of_repositories(folder: Path) -> bool:
+    """Whether a folder of published runs has a folder for each model, as those of repository tasks have."""
+    return bool(repository_models(folder))
+
+
+def repository_models(folder: Path) -> tuple[str, ...]:
+    """Models with base and n_round answers, sorted."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return tuple(sorted(path.name for path in found if all((path / p / _ANSWERS).is_file() for p in ("base", "n_round"))))
+
+
+def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
+    """Answers of one model: base is turn 1, its n_round rows in file order are turns 2, 3, …
+
+    Raises:
+        UnknownName: no such model.
+        SourceUnreadable: a file holds other rows.
+    """
+    if model not in repository_models(folder):
+        raise UnknownName("published model", model, repository_models(folder))
+    base = {row.namespace: row.completion for row in _rows(folder / model / "base" / _ANSWERS, _BaseAnswer)}
+    answers = {name: [text] for name, text in base.items()}
+    for name, texts in _follow_ups(folder / model).items():
+        if name not in answers:
+            raise SourceUnreadable(f"{folder / model}: {name} has no base answer, so its turns cannot be counted")
+        answers[name] += texts.values()
+    return (
+        RecordedAnswer(problem_id=f"repo/{name}", turn=turn, content=content)
+        for name, texts in answers.items()
+        for turn, content in enumerate(texts, 1)
+    )
+
+
+def published_turns(source: Path) -> Mapping[str, tuple[str, ...]]:
+    """Namespace -> the instructions that the published runs gave, in their order; all models were given the same.
+
+    Raises:
+        SourceUnreadable: the runs do not lie beside the tasks.
+    """
+    for folder in (source / place for place in _PLACES):
+        for model in repository_models(folder):
+            return {name: tuple(texts) for name, texts in _follow_ups(folder / model).items()}
+    places = ", ".join(str(source / place) for place in _PLACES)
+    raise SourceUnreadable(f"dataset version {LEVEL_1} takes its turns from the published runs: none in {places}")
+
+
+def _follow_ups(folder: Path) -> dict[str, dict[str, str]]:
+    """Namespace -> instruction -> answer; a row that repeats an earlier one counts once."""
+    answers: dict[str, dict[str, str]] = {}
+    for row in _rows(folder / "n_round" / _ANSWERS, _FollowUp):
+        answers.setdefault(row.namespace, {}).setdefault(row.type, row.completion)
+    return answers
+
+
+def _rows(path: Path, kind: type[Row]) -> list[Row]:
+    """A file's rows: a line each, or one JSON array in spite of its name."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        raw = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line]
+        return [kind.model_validate(row) for row in raw]
+    except (ValueError, ValidationError) as fault:
+        raise SourceUnreadable(f"{path}: {str(fault).splitlines()[0]}") from None
