@@ -7,7 +7,9 @@ from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.dialogue_swebench.building import CONSTRUCTION
 from tasks.benchmarks.dialogue_swebench.cast import cast
+from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
 from tasks.benchmarks.dialogue_swebench.furnish import RESOURCES, furnish
 from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
@@ -40,5 +42,6 @@ BENCHMARK = Benchmark(
     programs=Programs(test_runs=test_runs, limits=_LIMITS, packages=("pytest",)),
     judging=Judging(RUBRICS, judge_runs),
     scores=Scores(metrics=METRICS, score=score, due=due, ranges=RANGES),
-    results=Results(marts=MARTS),
+    results=Results(marts=MARTS, exports=EXPORTS),
+    constructions={"queries": CONSTRUCTION},
 )

@@ -42,7 +42,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     coherence.name: (1.0, 3.0),
 }
 _FOLDER = files("tasks.benchmarks.dialogue_swebench") / "marts"
-MARTS = (_FOLDER / "dialogue_swebench_agents.sql",)
+MARTS = tuple(_FOLDER / f"dialogue_swebench_{name}.sql" for name in ("agents", "user"))
 Value = float | UnscoredReason
 Values = Mapping[Metric[..., float], Value]
 _UNSCORED = {reason.value: reason for reason in UnscoredReason}

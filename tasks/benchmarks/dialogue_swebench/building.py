@@ -1,0 +1,116 @@
+"""`parley build dialogue_swebench-queries` (section 3.3, appendix A): issues' first messages, and a sheet to review them."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.content_id import content_id
+from schemas.dialog import Role as Speaker
+from schemas.problem import Problem
+from schemas.run import Sampling
+from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.dialogue_swebench.stage import QUERIES
+from tasks.benchmarks.setting import Options
+from tasks.language.asking import Unreadable, ask_until_read
+from tasks.language.chat_model import ChatRequest, Message
+from tasks.language.prompt import PromptTexts, fill
+
+PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", ("query_draft", "query_revision"))
+DRAFTS = "drafts.json"
+"""What was written first, what the revision changed, and how often. No name of data."""
+RUBRIC = "dialogue_swebench.query"
+CRITERIA = ("faithful", "incomplete", "asks_to_resolve", "needs_edit")
+"""What people say of a message, 1 or 0 each. The share that needed edits is the mean of the last."""
+_COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
+_SHOWN = ("instance", "title", "issue", "draft", "query")
+_MOST_WORDS, _TRIES = 60, 3
+
+
+@dataclass(frozen=True)
+class _Query:
+    problem: Problem
+    draft: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        return self.problem.instructions[0].text
+
+
+def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
+    """Two calls an issue."""
+    return {"model": 2 * len(staged.problems)}
+
+
+async def construct(request: ConstructionRequest) -> Constructed:
+    """The messages as the benchmark reads them beside its data, the drafts, and the sheet."""
+    made = await asyncio.gather(*(_query(request, problem) for problem in request.staged.problems))
+    queries = [one for one in made if isinstance(one, _Query)]
+    unwritten = [one for one in made if not isinstance(one, _Query)]
+    n_changed = sum(one.draft != one.text for one in queries)
+    drafts = {
+        "n": len(queries),
+        "n_changed_by_revision": n_changed,
+        "share_changed_by_revision": n_changed / len(queries) if queries else None,
+        "unwritten": unwritten,
+        "drafts": [{"instance_id": one.problem.problem_id, "draft": one.draft, "query": one.text} for one in queries],
+    }
+    lines = [{"instance_id": one.problem.problem_id, "query": one.text} for one in queries]
+    files = {
+        QUERIES: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
+        DRAFTS: json.dumps(drafts, indent=1, ensure_ascii=False) + "\n",
+    }
+    return Constructed(files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries]))
+
+
+async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Mapping[str, str]:
+    """A draft of the title alone, then its revision, which sees the issue; or why a model wrote nothing usable."""
+    assert problem.repo is not None
+    project, title = problem.repo.repo.rpartition("/")[2], problem.instructions[0].text
+    first = fill(PROMPTS["query_draft"], project=project, title=title, words=str(_MOST_WORDS))
+    draft = await _written(request, problem, first, 0)
+    if isinstance(draft, Unreadable):
+        return {"instance_id": problem.problem_id, "reason": str(draft)}
+    second = fill(PROMPTS["query_revision"], project=project, issue=problem.prompt, draft=draft, words=str(_MOST_WORDS))
+    revised = await _written(request, problem, second, 1)
+    if isinstance(revised, Unreadable):
+        return {"instance_id": problem.problem_id, "reason": str(revised)}
+    return _Query(problem, draft, revised)
+
+
+async def _written(request: ConstructionRequest, problem: Problem, prompt: str, number: int) -> str | Unreadable:
+    asked: ChatRequest = request.question("model", Message(Speaker.USER, prompt), problem_id=problem.problem_id, turn=number + 1)
+
+    def again(answer: str, reason: str) -> tuple[Message, ...]:
+        said = Message(Speaker.ASSISTANT, answer[:2000] or "-")
+        return (Message(Speaker.USER, prompt), said, Message(Speaker.USER, f"That cannot be used: {reason}. Write it again."))
+
+    found = await ask_until_read(request.models["model"], asked, again, _message, tries=_TRIES)
+    return found.value if found.value is not None else Unreadable(found.reason)
+
+
+def _message(answer: str) -> str:
+    """A message of one line. Raises Unreadable."""
+    text = " ".join(answer.strip().strip('"').split())
+    if not text:
+        raise Unreadable("it is empty")
+    if len(text.split()) > _MOST_WORDS:
+        raise Unreadable(f"it has {len(text.split())} words; {_MOST_WORDS} are allowed")
+    return text
+
+
+def _review_row(one: _Query) -> Sequence[Cell]:
+    empty: tuple[Cell, ...] = (None,) * len(CRITERIA)
+    name = f"review-{content_id([one.problem.problem_id, one.text])}"
+    return (name, RUBRIC, None, *empty, one.problem.problem_id, one.title, one.problem.prompt, one.draft, one.text)
+
+
+CONSTRUCTION = Construction(
+    help="users' first messages from the issues' titles, revised so that they are faithful and leave the details open",
+    roles={"model": Role("writes and revises the messages", Sampling(max_tokens=200))},
+    construct=construct,
+    estimate=estimate,
+    prompts=PROMPTS,
+)

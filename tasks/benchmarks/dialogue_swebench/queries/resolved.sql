@@ -1,0 +1,20 @@
+-- One row per published run in $run_ids, or of every published run where none is given, the newest first.
+select
+    agents.run_id,
+    agents.model,
+    agents.setting,
+    agents.dataset_version,
+    agents.resolved,
+    agents.n_resolved,
+    agents.n_resolved_unscored,
+    agents.turns,
+    agents.steps,
+    agents.asks,
+    agents.n_asks,
+    agents.isolated
+from dialogue_swebench_agents as agents
+inner join runs
+    on agents.run_id = runs.run_id
+where agents.axis = 'all'
+    and (len($run_ids) = 0 or list_contains($run_ids, agents.run_id))
+order by runs.finished_at desc, agents.run_id
