@@ -48,7 +48,7 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-night clean
+.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -157,6 +157,9 @@ bench-sandbox: install bubblewrap ## runs a second of every sandbox beside a fre
 
 bench-convcode: install bubblewrap ## a static night of 11,400 turns beside its ideal, and the tests of a live one: 6 minutes
 	$(BIN)/python -m tests.bench.convcode $(BENCH_ARGS)
+
+bench-swe: install bubblewrap ## how fast workspaces open, and what grading a repository costs beside its tests: a minute
+	$(BIN)/python -m tests.bench.swe $(BENCH_ARGS)
 
 bench-talk2code: install ## 2,664 interactive dialogues beside their ideal, and 14,396 turns embedded by MiniLM: some minutes
 	$(BIN)/python -m tests.bench.talk2code $(BENCH_ARGS)

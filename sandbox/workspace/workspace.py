@@ -19,6 +19,7 @@ from typing import cast
 
 from sandbox.backends.docker.scratch import empty_folder
 from sandbox.host.abandoned import pid_namespace, start_time
+from sandbox.host.capacity import available_mb
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.workspace.files import SizeWatch, inner_path, put_entry, read_file, write_file
@@ -38,6 +39,7 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 _MIB = 2**20
+_IN_MEMORY, _ROOM_MB = Path("/dev/shm"), 8192
 _NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-.*")
 
 
@@ -187,13 +189,14 @@ def open_workspace(
         place: where its commands find the tree, and start.
         with_state: false leaves out what a snapshot holds beside the tree (temporary files, the shell's state), as grading does.
         shown: place inside -> folder of this host that commands may read.
-        root: where the folder is made; the system's temporary folder otherwise.
+        root: where the folder is made. Without it, in memory where the sandbox and the machine allow that, else in the system's
+            temporary folder.
 
     Raises:
         CorruptRows: the store does not hold the digest.
         SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
     """
-    home = root or Path(tempfile.gettempdir())
+    home = root or _root(sandbox)
     remove_abandoned(home)
     folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=home)), place, shown or {})
     try:
@@ -207,6 +210,16 @@ def open_workspace(
             yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds or TreeBounds())
     finally:
         _remove(folder.path)
+
+
+def _root(sandbox: HoldsWorkspaces) -> Path:
+    """Where folders are made: files in memory are made ten times as fast, where there is room, and programs may run there."""
+    disk = Path(tempfile.gettempdir())
+    if not getattr(sandbox, "works_in_memory", False) or not _IN_MEMORY.is_dir():
+        return disk
+    found = os.statvfs(_IN_MEMORY)
+    room_mb = min(found.f_bavail * found.f_frsize // _MIB, available_mb() or 0)
+    return _IN_MEMORY if room_mb > _ROOM_MB and not found.f_flag & os.ST_NOEXEC else disk
 
 
 def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:

@@ -50,6 +50,8 @@ class BubblewrapSandbox:
     name = "bubblewrap"
     isolated = True
     has_host_packages = True
+    works_in_memory = True
+    """Whether a workspace's folder may lie in the memory of this host."""
 
     def __init__(self, *, bwrap_path: str | None = None, slots: int | None = None, slot_directory: Path | None = None) -> None:
         self._bwrap_option = bwrap_path

@@ -50,6 +50,8 @@ class ZygoteSandbox:
     name = "zygote"
     isolated = True
     has_host_packages = True
+    works_in_memory = True
+    """Whether a workspace's folder may lie in the memory of this host."""
     preloads = True
 
     def __init__(

@@ -1,0 +1,108 @@
+"""`make bench-swe`: how long a workspace takes to open, and what grading a repository's instance costs beside its tests alone.
+
+Sphinx's instances where `PARLEY_SPHINX` names its history and the shared data lie beside, else the bundled sample. The tests
+alone are `python -m pytest` on the same files, in a workspace that is open already.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sandbox import registry
+from sandbox.judging.patched_repository import PatchProgram, run_patch
+from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.errors import Unscorable
+from schemas.problem import Problem, RepoSnapshot
+from tasks.benchmarks.dialogue_swebench import BENCHMARK
+from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.stage import stage
+from tasks.storage.environments import Environments
+from tasks.storage.home import Home
+from tasks.storage.trees import TreeStore
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+MOST_RATIO, MOST_OPENING_S = 1.3, 1.0
+_INSTANCES = 6
+
+
+class Bench:
+    """One home, and the places that are opened from it."""
+
+    def __init__(self, home: Home) -> None:
+        self.trees, self._environments = TreeStore(home.trees), Environments(home.environments)
+        self._sandbox = workspaces_of(registry.load("bubblewrap"))
+        self.opening_s: list[float] = []
+
+    @contextmanager
+    def place(self, tree: str, environment: str) -> Iterator[Workspace]:
+        """A fresh workspace; the time that it took to open is kept."""
+        shown = {ENVIRONMENT_PLACE: str(self._environments.folder(environment))} if environment else {}
+        begun = time.monotonic()
+        limits = BENCHMARK.programs.limits
+        with ExitStack() as stack:
+            opened = open_workspace(self._sandbox, self.trees, tree, limits=limits, with_state=False, shown=shown)
+            workspace = stack.enter_context(opened)
+            self.opening_s.append(time.monotonic() - begun)
+            yield workspace
+
+    def graded_s(self, problem: Problem, repository: RepoSnapshot) -> float:
+        """Seconds to grade the gold patch, from nothing to the verdict."""
+        begun = time.monotonic()
+        run_patch(self.place, self.trees, PatchProgram(problem.reference_code, repository), BENCHMARK.programs.limits)
+        return time.monotonic() - begun
+
+    def alone_s(self, repository: RepoSnapshot) -> float:
+        """Seconds of the test command alone."""
+        python = f"{ENVIRONMENT_PLACE}/bin/python" if repository.environment else "{python}"
+        variables = [f"{name}={value}" for name, value in (*repository.variables, ("PYTHONPATH", "/testbed"))]
+        argv = ("/usr/bin/env", *variables, python, *repository.python_flags, "-m", "pytest", "-q", *repository.test_files)
+        with self.place(repository.tested_tree, repository.environment) as workspace:
+            begun = time.monotonic()
+            workspace.run(argv)
+            return time.monotonic() - begun
+
+
+def problems_in(home: Home) -> tuple[Problem, ...]:
+    """Sphinx's, or the sample's."""
+    repository = os.environ.get("PARLEY_SPHINX")
+    data = SHARED / "swebench_verified_mini" / "data.csv"
+    if repository and data.is_file():
+        pins = SHARED / "swebench_sphinx" / "environments.json"
+        return furnish(stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home).problems
+    sample = Path(str(BENCHMARK.data.sample))
+    return furnish(stage(sample, "sample"), sample, {}, home).problems
+
+
+def main() -> int:
+    """Print the figures; 1 where an aim is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instances", type=int, default=_INSTANCES, help="how many instances, from the first on")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        kept = os.environ.get("PARLEY_SPHINX_HOME")
+        home = Home(Path(kept or stack.enter_context(tempfile.TemporaryDirectory())))
+        bench, alone, graded = Bench(home), 0.0, 0.0
+        wanted = [one for one in problems_in(home) if one.repo is not None and not one.repo.web_tests][: asked.instances]
+        for problem in wanted:
+            assert problem.repo is not None
+            try:
+                bench.alone_s(problem.repo)  # compiled modules and the disk's cache are there for both
+                times = bench.alone_s(problem.repo), bench.graded_s(problem, problem.repo)
+            except Unscorable as missing:
+                print(f"{problem.problem_id}: {missing}")
+                continue
+            alone, graded = alone + times[0], graded + times[1]
+            print(f"{problem.problem_id}: tests alone {times[0]:.2f} s, graded {times[1]:.2f} s")
+    slowest, ratio = max(bench.opening_s), graded / alone
+    print(f"opened in {slowest:.2f} s at most (aim {MOST_OPENING_S:g})")
+    print(f"graded in {ratio:.2f} of the time of the tests alone (aim {MOST_RATIO:g})")
+    return int(slowest > MOST_OPENING_S or ratio > MOST_RATIO)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
