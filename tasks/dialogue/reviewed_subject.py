@@ -1,6 +1,5 @@
 """A subject whose answers are tested as they are said, each by several programs."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,8 @@ class ReviewedSubject:
         answer = await self.chat.speak(transcript)
         if isinstance(answer, Stop) or answer.kind is not StepKind.MESSAGE:
             return answer
+        import asyncio  # not above: a command that only names benchmarks starts without it
+
         wanted = self.programs_of(transcript, answer.content)
         try:
             reports = await asyncio.gather(*map(self._run, wanted))

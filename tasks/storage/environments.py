@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from secrets import token_hex
 
-from filelock import FileLock
-
 from sandbox.host.python_environment import is_inside, python_roots
 from sandbox.workspace.interface import ENVIRONMENT_PLACE
 from schemas.base import Frozen
@@ -63,6 +61,8 @@ class Environments:
         Raises:
             SandboxUnavailable: it cannot be built: no such Python, or no package index.
         """
+        from filelock import FileLock
+
         place = self._path / digest
         if place.is_dir():
             return place

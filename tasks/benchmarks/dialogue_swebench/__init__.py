@@ -35,6 +35,7 @@ BENCHMARK = Benchmark(
         versions=("instances", "sample"),
         default_version="instances",
         resources=RESOURCES,
+        demo=files(__name__) / "demo.yaml",
         furnish=furnish,
     ),
     settings=SETTINGS,
