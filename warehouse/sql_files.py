@@ -8,7 +8,7 @@ from typing import Literal
 
 from schemas.errors import UnknownName
 
-Folder = Literal["ddl", "staging", "soundness", "marts", "queries"]
+Folder = Literal["ddl", "staging", "soundness", "marts", "queries", "saved"]
 
 
 @dataclass(frozen=True)

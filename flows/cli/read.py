@@ -1,7 +1,8 @@
-"""Commands that only read: show, sql, list, report, why-rerun, agreement, compare."""
+"""Commands that only read: show, sql, list, report, why-rerun, agreement, compare, help."""
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +35,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("why-rerun")(why_rerun)
     app.command("agreement")(agreement)
     app.command("compare")(compare)
+    app.command("help")(explain_topic)
 
 
 def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
@@ -45,19 +47,36 @@ def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its be
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="A SELECT; `SHOW TABLES` lists the tables.")],
+    query: Annotated[str, typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query.")],
     json_output: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")] = None,
 ) -> None:
-    """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything."""
+    """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything.
+
+    `parley sql @failures` asks a saved query: a file `queries/failures.sql` of the home, or one that comes with Parley.
+    """
+    from flows.cli.asking import csv_text, statement_of, write_parquet
+
+    if json_output + as_csv + (parquet is not None) > 1:
+        raise UsageError("--json, --csv and --parquet exclude each other")
+    home = find_home()
+    statement = statement_of(home, query)
+    if parquet is not None:
+        print(f"{write_parquet(home, statement, parquet)} rows in {parquet}")
+        return
     from warehouse.connect import query as ask
 
-    columns, rows = ask(find_home().path, query)
+    columns, rows = ask(home.path, statement)
     if json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
         return
+    if as_csv:
+        print(csv_text(columns, rows), end="")
+        return
     from flows.text.results import print_rows
 
-    print_rows("", columns, rows)
+    print_rows("", columns, rows, pager=True)
     print(f"{len(rows)} rows")
 
 
@@ -158,3 +177,12 @@ def compare(
     from flows.text.comparison import print_comparisons
 
     print_comparisons(rows)
+
+
+def explain_topic(
+    topic: Annotated[str | None, typer.Argument(help="models, settings, resume, withheld or costs.")] = None,
+) -> None:
+    """Explain one of five things that newcomers ask about. `parley COMMAND --help` explains a command."""
+    from flows.text.topics import topic_text
+
+    print(topic_text(topic))

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.display import plain_line
@@ -116,8 +116,12 @@ def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
     )
 
 
-def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; where it is wider than the terminal, one row below the other. In a pipe or a log nothing is folded."""
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, pager: bool = False) -> None:
+    """Print a table; where it is wider than the terminal, one row below the other. In a pipe or a log nothing is folded.
+
+    Args:
+        pager: what is longer than the terminal is shown by `$PAGER`.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -130,7 +134,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     if not console.is_terminal:
         console = Console(width=max(width, 80))
     elif width > console.width and any(len(cell) > 24 for line in cells for cell in line):
-        _print_records(title, columns, cells)
+        _print_text("\n".join(_record_lines(title, columns, cells)), console.height if pager else None)
         return
     table = Table(title=Text(title, style="table.title") if title else None, box=box.SIMPLE_HEAD, title_justify="left")
     for at, column in enumerate(columns):
@@ -138,7 +142,20 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         table.add_column(Text(plain_line(column)), overflow="fold", justify="right" if numeric else "left")
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
-    console.print(table)
+    with console.capture() as shown:
+        console.print(table)
+    _print_text(shown.get().rstrip("\n"), console.height if pager and console.is_terminal else None)
+
+
+def _print_text(text: str, height: int | None) -> None:
+    """Print it; by a pager where it has more lines than the terminal."""
+    if height is None or text.count("\n") < height:
+        print(text)
+        return
+    import pydoc
+
+    os.environ.setdefault("LESS", "-RSF")  # colours, long lines to the right
+    pydoc.pager(text)
 
 
 def _cell(value: Any) -> str:
@@ -147,11 +164,11 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain_line(str(value), 500)
 
 
-def _print_records(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _record_lines(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
     margin = max(len(column) for column in columns)
     if title:
-        print(title)
+        yield title
     for number, line in enumerate(cells, 1):
-        print(f"── {number} " + "─" * 40)
+        yield f"── {number} " + "─" * 40
         for column, cell in zip(columns, line, strict=True):
-            print(f"{column:>{margin}}  {cell}")
+            yield f"{column:>{margin}}  {cell}"

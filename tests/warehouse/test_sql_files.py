@@ -12,7 +12,7 @@ from warehouse.load import targets
 from warehouse.marts import SHARED
 from warehouse.withholding import RULES
 
-FOLDERS = ("ddl", "staging", "soundness", "marts", "queries")
+FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")
 
 
 def all_sql() -> list[Traversable]:

@@ -1,0 +1,68 @@
+"""What `parley sql` does besides printing a table: queries by name, and files for other tools."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import UnknownName, UsageError
+from tasks.storage.home import Home
+from warehouse import sql_files
+from warehouse.connect import connect, warehouse_path
+
+FOLDER = "queries"
+"""Folder in the home with a user's own queries."""
+
+
+def statement_of(home: Home, query: str) -> str:
+    """The statement itself, or that which `@name` names: `queries/name.sql` of the home, else a bundled one.
+
+    Raises:
+        UnknownName: lists all names.
+    """
+    if not query.startswith("@"):
+        return query
+    own = {path.stem: path for path in sorted((home.path / FOLDER).glob("*.sql"))}
+    name = query[1:]
+    if name in own:
+        return own[name].read_text(encoding="utf-8")
+    bundled = sql_files.names("saved")
+    if name not in bundled:
+        remedy = f"A file {home.path / FOLDER}/NAME.sql adds one"
+        raise UnknownName("saved query", name, sorted({*own, *bundled}), remedy)
+    return sql_files.load("saved", name).statement
+
+
+def csv_text(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """A line for each row after one with the names. NULL is an empty cell, as is an empty text: Parquet tells them apart."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
+def write_parquet(home: Home, statement: str, out: Path) -> int:
+    """Write a query's rows as Parquet, with DuckDB's own types; returns how many. An older file is replaced whole.
+
+    Raises:
+        UsageError: no warehouse, a statement that DuckDB refuses, or a file that cannot be written.
+    """
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from tasks.storage.replaced_file import replace_file
+
+    connection = connect(home.path)
+    try:
+        relation = connection.sql(statement)
+        if relation is None:
+            raise UsageError("this statement has no rows to write")
+        table = relation.to_arrow_table()
+    except duckdb.Error as error:
+        raise UsageError(f"SQL on {warehouse_path(home.path)}: {error}") from error
+    finally:
+        connection.close()
+    data = pa.BufferOutputStream()
+    pq.write_table(table, data)
+    replace_file(out, data.getvalue().to_pybytes())
+    return table.num_rows

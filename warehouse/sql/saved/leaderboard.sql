@@ -1,0 +1,15 @@
+-- One row per run x metric, the newest runs first.
+select
+    setting,
+    dataset_version,
+    model,
+    metric,
+    mean,
+    ci_low,
+    ci_high,
+    n,
+    n_unscored,
+    task_share,
+    finished_at
+from leaderboard
+order by finished_at desc, setting, model, metric

@@ -1,0 +1,11 @@
+-- One row per run x metric x reason for which scores are missing.
+select
+    model,
+    metric,
+    unscored_reason,
+    count(*) as n,
+    count(distinct episode_id) as n_episodes
+from scores
+where value is null
+group by run_id, model, metric, unscored_reason
+order by n desc, model, metric, unscored_reason

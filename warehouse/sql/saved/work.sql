@@ -1,0 +1,17 @@
+-- One row per night x run: what was reused and what was paid for, the newest first.
+select
+    night_id,
+    setting,
+    model,
+    status,
+    n_episodes,
+    n_reused,
+    n_resumed,
+    n_new,
+    model_calls,
+    input_tokens,
+    output_tokens,
+    n_unknown_tokens,
+    usd
+from night_work
+order by night_id desc, setting, model
