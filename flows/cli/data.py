@@ -1,4 +1,4 @@
-"""Commands that bring data in and out: stage, import, export."""
+"""Commands that bring data in and out: stage, import, export, site."""
 
 import json
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("stage")(stage)
     app.command("import")(import_data)
     app.command("export")(export)
+    app.command("site")(site)
 
 
 def stage(
@@ -148,3 +149,19 @@ def export(
         print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
         return
     print(f"{out}: {export_recording(find_home(), run[0], out)} answers")
+
+
+def site(
+    out: Annotated[Path, typer.Option(help="Folder to write. An earlier site there is replaced, nothing else ever is.")],
+    compare: Annotated[
+        list[str] | None, typer.Option(metavar="OLD:NEW", help="Two published runs, side by side; may be repeated.")
+    ] = None,
+) -> None:
+    """Write all published results as a folder of pages to open in a browser. They need no server and no network."""
+    from flows.site.writing import write_site
+
+    pairs = [tuple(pair.split(":")) for pair in compare or ()]
+    if any(len(pair) != 2 or not all(pair) for pair in pairs):
+        raise UsageError("--compare takes two runs' ids, or their beginnings: OLD:NEW")
+    counts = write_site(find_home(), out.absolute(), [(old, new) for old, new in pairs])
+    print(f"{counts['runs']} runs and {counts['dialogues']} dialogues: {out / 'index.html'}")

@@ -37,7 +37,7 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
         UsageError: no such night, or several.
     """
     night = _find(Lake(home.lake), wanted)
-    seconds = _seconds_of(Lake(home.lake), night.night_id)
+    seconds = seconds_of(Lake(home.lake), night.night_id)
     if json_output:
         said = {"night_id": night.night_id, "started_at": night.started_at, "finished_at": night.finished_at}
         said |= {"budget": [one.model_dump() for one in night.budget]}
@@ -61,7 +61,7 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
         print(f"besides the runs: {_summed(seconds[''])}")
 
 
-def _seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
+def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
     """Run, or nothing for the night itself -> stage -> seconds. Nothing for a night that did not come to its end."""
     found: dict[str, dict[str, float]] = {}
     for time in lake.read("stage_times", StageTime, night_id=night_id):

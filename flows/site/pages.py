@@ -1,0 +1,68 @@
+"""The templates' environment: all text is data, made plain and escaped before it stands on a page."""
+
+import re
+import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.content_id import content_id
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
+SHORT = 12
+"""Characters of an id that name its page."""
+
+
+@cache
+def environment() -> "Environment":
+    """The package's templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("flows.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_plain,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": number, "short": lambda text: text[:SHORT], "name": file_name, "day": lambda text: text[:16]}
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """A page."""
+    return environment().get_template(f"{template}.html").render(values)
+
+
+def write(path: Path, template: str, **values: Any) -> None:
+    """Write a page and its folder. `up` leads from it to the site's root."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(template, **values), encoding="utf-8")
+
+
+def file_name(text: str) -> str:
+    """A name of a page for an id: itself where it is a plain word, else its digest."""
+    return text if _SAFE_NAME.fullmatch(text) else content_id(text)
+
+
+def number(value: Any) -> str:
+    """A figure; a dash where there is none, which is not 0."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """What stands on a page: without control, format and bidirectional characters. None is a dash."""
+    if value is None:
+        return "–"
+    if type(value) is not str:
+        return value
+    if value.isascii():
+        return value.translate(_CONTROL)
+    return "".join(c for c in value if c in "\n\t" or unicodedata.category(c)[0] != "C")

@@ -1,0 +1,87 @@
+// Sorts and filters tables, and colours code. Texts of a page are read and written as text, never as markup.
+"use strict";
+
+function figure(text) {
+  const value = Number(text);
+  return text !== "" && !Number.isNaN(value) ? value : null;
+}
+
+function compare(one, other) {
+  const a = figure(one), b = figure(other);
+  if (a !== null && b !== null) return a - b;
+  if (a !== null || b !== null) return a !== null ? -1 : 1; // what is missing comes last
+  return one.localeCompare(other);
+}
+
+function sortable(table) {
+  const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, at) => {
+    const button = document.createElement("button");
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const known = [], missing = [];
+      for (const row of body.rows) (["", "–"].includes(row.cells[at].textContent.trim()) ? missing : known).push(row);
+      const text = new Map(known.map((row) => [row, row.cells[at].textContent.trim()]));
+      known.sort((a, b) => (up ? 1 : -1) * compare(text.get(a), text.get(b)));
+      body.append(...known, ...missing);
+    });
+  });
+}
+
+function filterable(table) {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  const row = document.createElement("div"), chosen = new Map();
+  row.className = "filters";
+  for (const name of table.dataset.filters.split(" ")) {
+    const at = heads.indexOf(name), label = document.createElement("label"), select = document.createElement("select");
+    const values = [...new Set([...table.tBodies[0].rows].map((one) => one.cells[at]?.textContent ?? ""))].sort();
+    select.append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
+    select.addEventListener("change", () => {
+      chosen.set(at, select.value);
+      for (const one of table.tBodies[0].rows)
+        one.hidden = [...chosen].some(([cell, value]) => value && one.cells[cell].textContent !== value);
+    });
+    label.append(`${name} `, select);
+    row.append(label);
+  }
+  table.parentElement.before(row);
+}
+
+const WORDS = "and as assert async await boolean break case catch class const continue def del do double elif else except export extends " +
+  "final finally float for from function global if implements import in int interface is lambda let new None nonlocal not null or " +
+  "package pass private protected public raise return self static String super switch this throw throws True False true false try " +
+  "undefined var void while with yield";
+const KEYWORDS = new Set(WORDS.split(" "));
+const STRING = /("""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)/.source;
+const REST = /(\b\d[\w.]*)|([A-Za-z_]\w*)|[^]/.source;
+const HASHED = new RegExp(`${STRING}|(#[^\\n]*)|${REST}`, "g");
+const SLASHED = new RegExp(`${STRING}|(\\/\\/[^\\n]*|\\/\\*[^]*?(?:\\*\\/|$))|${REST}`, "g");
+
+function coloured(code) {
+  const parts = [], hash = code.dataset.lang ? /^(py|python|bash|sh|shell|ruby|yaml|toml)/i.test(code.dataset.lang) :
+    !/[;{]\s*$/m.test(code.textContent); // comments begin with # or with //, never with both
+  for (const [text, string, comment, number, word] of code.textContent.matchAll(hash ? HASHED : SLASHED)) {
+    const kind = string ? "s" : comment ? "m" : number ? "n" : word && KEYWORDS.has(word) ? "k" : "";
+    if (!kind && parts.length && parts[parts.length - 1][0] === "") parts[parts.length - 1][1] += text;
+    else parts.push([kind, text]);
+  }
+  code.replaceChildren(...parts.map(([kind, text]) => {
+    if (!kind) return text;
+    const span = document.createElement("span");
+    span.className = kind;
+    span.textContent = text;
+    return span;
+  }));
+}
+
+for (const cell of document.querySelectorAll("td"))
+  if (/^[-+]?\d[\d.]*(…[-+]?\d[\d.]*)?$|^–$/.test(cell.textContent.trim())) cell.classList.add("figure");
+for (const table of document.querySelectorAll("table[data-filters]")) filterable(table);
+for (const table of document.querySelectorAll("table.sorted")) sortable(table);
+for (const code of document.querySelectorAll("pre.code code")) if (code.textContent.length < 50000) coloured(code);
+for (const pre of document.querySelectorAll("pre")) pre.tabIndex = 0; // long lines can be scrolled by keys
+for (const box of document.querySelectorAll(".wide")) box.tabIndex = 0;

@@ -1,0 +1,119 @@
+"""Writes the folder of pages: leaderboard, curves, runs and their dialogues, comparisons, nights, histories."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from flows.site.charts import charts
+from flows.site.pages import SHORT, file_name, write
+from flows.site.transcripts import turns_of
+from schemas.errors import UsageError
+from tasks.storage.home import Home
+from warehouse.site_rows import SiteRows
+
+MARKER = "parley-site.txt"
+"""Says that a folder is a site of ours, which may be replaced."""
+
+
+def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
+    """Write the site; an earlier one at `out` is replaced whole, and an error leaves it as it was.
+
+    Args:
+        pairs: runs to be compared besides those that nights compared.
+
+    Returns:
+        How many runs and dialogues it shows.
+
+    Raises:
+        UsageError: nothing is published, no such run, or `out` holds what is no site of Parley's.
+    """
+    with SiteRows(home.path) as rows, _new_site(out) as folder:
+        for item in (files("flows.site") / "static").iterdir():
+            (folder / item.name).write_bytes(item.read_bytes())
+        runs = rows.runs()
+        known = [run["run_id"] for run in runs]
+        asked = [(_the_run(known, old), _the_run(known, new)) for old, new in pairs]
+        curves = list(_write_curves(folder, rows))
+        counts = [_write_run(folder, rows, run) for run in runs]
+        from flows.site.beyond_runs import write_comparisons, write_history, write_nights
+
+        compared = write_comparisons(folder, rows, asked)
+        nights = write_nights(folder, rows, home)
+        histories = write_history(folder, rows)
+        values = {"curves": curves, "compared": compared, "nights": nights, "histories": histories}
+        write(folder / "index.html", "index", up="", rows=rows.leaderboard(), runs=runs, **values)
+    return {"runs": len(runs), "dialogues": sum(counts)}
+
+
+def _the_run(known: Sequence[str], beginning: str) -> str:
+    found = [run_id for run_id in known if run_id.startswith(beginning)]
+    if len(found) != 1:
+        problem = f"several published runs begin with {beginning!r}" if found else f"no published run {beginning!r}"
+        raise UsageError(f"{problem}. See `parley list runs`")
+    return found[0]
+
+
+@contextmanager
+def _new_site(out: Path) -> Iterator[Path]:
+    if out.exists() and not (out / MARKER).is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} holds files that `parley site` did not write. Give another --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.with_name(f".{out.name}.{token_hex(4)}")
+    aside.mkdir()
+    try:
+        (aside / MARKER).write_text("Written by `parley site`, which replaces this folder as a whole.\n", encoding="utf-8")
+        yield aside
+        if out.exists():
+            before = aside.with_name(f"{aside.name}.before")
+            os.rename(out, before)
+            os.rename(aside, out)
+            shutil.rmtree(before)
+        else:
+            os.rename(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_curves(folder: Path, rows: SiteRows) -> Iterator[str]:
+    for table, axis, parts, measures in rows.curve_tables():
+        drawn = list(charts(rows.table(table), axis, parts, measures))
+        if drawn:
+            write(folder / "curves" / f"{file_name(table)}.html", "curves", up="../", table=table, charts=drawn)
+            yield table
+
+
+def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any]) -> int:
+    run_id = run["run_id"]
+    scores = [row for row in rows.leaderboard() if row["run_id"] == run_id]
+    episodes = rows.episodes(run_id)
+    values = {"up": "../", "run": run, "scores": scores, "costs": rows.costs(run_id), "episodes": episodes}
+    write(folder / "runs" / f"{run_id[:SHORT]}.html", "run", **values)
+    failures = [at for at, episode in enumerate(episodes) if episode["n_failed"]]
+    contexts = rows.context_of(run_id)
+    ids = [episode["episode_id"] for episode in episodes]
+    for at, (_, parts) in enumerate(rows.parts_of(run_id, ids)):
+        episode = episodes[at]
+        context = contexts.get((episode["dialog_id"], episode["row_digest"]))
+        if context is not None:
+            _write_context(folder, rows, context[0])
+        links = {
+            "before": episodes[at - 1]["episode_id"] if at else None,
+            "after": episodes[at + 1]["episode_id"] if at + 1 < len(episodes) else None,
+            "failure_before": next((ids[n] for n in reversed(failures) if n < at), None),
+            "failure_after": next((ids[n] for n in failures if n > at), None),
+        }
+        path = folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html"
+        of_page = {"up": "../../", "run": run, "episode": episode, "links": links, "context": context}
+        write(path, "dialogue", **of_page, turns=list(turns_of(parts)))
+    return len(episodes)
+
+
+def _write_context(folder: Path, rows: SiteRows, context_id: str) -> None:
+    path = folder / "contexts" / f"{file_name(context_id)}.html"
+    if not path.exists():
+        write(path, "context", up="../", context_id=context_id, turns=rows.context(context_id))
