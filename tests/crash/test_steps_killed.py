@@ -1,6 +1,7 @@
 """An agent whose turns take many steps is killed in the middle of one: no answer is paid twice, no kept tool call runs twice."""
 
 from collections import Counter as Tally
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,23 +9,38 @@ import pytest
 from flows.text.transcript import transcript_text
 from tasks.storage.home import Home
 from tests.crash.night import Kill, Night, counting_server, write_plugin
-from tests.tasks.benchmarks.noting import CALLS_A_TURN, LOG, N_ROUNDS, N_TURNS, REQUESTS_A_TURN, expected, take_notes
+from tests.fixtures.model_server import Messages, Reply
+from tests.tasks.benchmarks.noting import (
+    CALLS_A_TURN,
+    LOG,
+    N_ROUNDS,
+    N_TURNS,
+    REQUESTS_A_TURN,
+    expected,
+    take_notes,
+    take_notes_as_text,
+)
 from warehouse.connect import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 REQUESTS, CALLS = N_TURNS * REQUESTS_A_TURN, N_TURNS * CALLS_A_TURN
 
 
-def test_a_turn_of_many_steps_goes_on_where_it_was_killed(tmp_path: Path, server_url: str) -> None:
+@pytest.mark.parametrize(
+    ("answers", "flags"), [(take_notes, ()), (take_notes_as_text, ("--tools-as-text",))], ids=["native-tools", "tools-as-text"]
+)
+def test_a_turn_of_many_steps_goes_on_where_it_was_killed(
+    tmp_path: Path, server_url: str, answers: Callable[[Messages], Reply], flags: tuple[str, ...]
+) -> None:
     log = tmp_path / "log.txt"
     with counting_server(max_seconds=500) as counter:
-        counter.server.answer = take_notes
+        counter.server.answer = answers
         night = Night(tmp_path, counter, {"PREFECT_API_URL": server_url, LOG: str(log)})
         module = "tests.tasks.benchmarks.noting"
         write_plugin(tmp_path / "plugin", "noting", f"{module}:BENCHMARK", agent=("notes", f"{module}:AGENT"))
         model = f"openai:mock@{counter.server.base_url}"
         run = ("run", "noting.talk", "--dataset-version", "sample", "--model", model, "--revision", "1")
-        run = (*run, "--agent", "notes", "--agent-option", "style=loud", "--concurrency", "2", "--workers", "1", "--json")
+        run = (*run, "--agent", "notes", "--agent-option", "style=loud", "--concurrency", "2", "--workers", "1", *flags, "--json")
         assert night.run([Kill("between turns", "driver", 2 * REQUESTS_A_TURN + 6)], run).code == -9
         line = night.run(arguments=run).line()
         again = night.run(arguments=(*run, "--resume", line["run_id"])).line()

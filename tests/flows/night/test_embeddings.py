@@ -90,6 +90,14 @@ def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(plugg
     assert {turn for (turn,) in query(plugged_home, "SELECT count(*) FROM turns WHERE role = 'user'")[1]} == {4}
 
 
+def test_the_embedder_has_a_budget_of_its_own(plugged_home: Path) -> None:
+    with embedding_server(slowness_s=0.2) as server:
+        spec, revision, one = endpoint(server)
+        done = parley_process(plugged_home, *arguments("ask", spec), revision, one, "--concurrency", "3")
+        assert done.code == 0, done.err
+        assert server.most_in_flight == 3
+
+
 @MINILM
 def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(plugged_home: Path) -> None:
     lake, embedder = Lake(Home.at(plugged_home).lake), parse_embedder("embedded:minilm").identity.digest

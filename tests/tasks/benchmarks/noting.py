@@ -176,3 +176,19 @@ def take_notes(messages: Messages) -> Reply:
     wanted = range(n_seen, n_seen + (1 if done else 2))
     calls = tuple(("write_note", json.dumps({"note": f"{name}.{k}"})) for k in wanted)
     return Reply(content="", calls=calls, finish_reason="tool_calls")
+
+
+def take_notes_as_text(messages: Messages) -> Reply:
+    """As `take_notes`, where tools are told, called and answered within the text."""
+    asked = [
+        n for n, message in enumerate(messages) if message["role"] == "user" and not message["content"].startswith("Result of ")
+    ]
+    name, later = messages[asked[-1]]["content"].split(":")[0], messages[asked[-1] + 1 :]
+    n_seen = sum(message["content"].count("Result of ") for message in later if message["role"] == "user")
+    if n_seen > N_NOTES:
+        return Reply(content=messages[-1]["content"].partition("\n")[2])
+    wanted = range(n_seen, n_seen + (1 if later else 2))
+    calls = [{"name": "write_note", "arguments": {"note": f"{name}.{k}"}} for k in wanted]
+    if n_seen == N_NOTES:
+        calls = [{"name": "read_notes", "arguments": {}}]
+    return Reply(content=f"```tool_calls\n{json.dumps(calls)}\n```")
