@@ -25,7 +25,7 @@ def statement_of(home: Home, query: str) -> str:
     own = {path.stem: path for path in sorted((home.path / FOLDER).glob("*.sql"))}
     name = query[1:]
     if name in own:
-        return own[name].read_text(encoding="utf-8")
+        return own[name].read_text(encoding="utf-8", errors="replace")
     bundled = sql_files.names("saved")
     if name not in bundled:
         remedy = f"A file {home.path / FOLDER}/NAME.sql adds one"

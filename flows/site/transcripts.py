@@ -11,6 +11,7 @@ from schemas.episode import StepKind
 
 _FENCE = re.compile(r"^ {0,3}```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^ {0,3}```[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
 _LINES_COMPARED = 3000
+_RESULTS = ("test_verdicts", "judge_verdicts", "scores")
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table -> its rows of one dialogue."""
 
@@ -40,23 +41,27 @@ def difference(before: str, after: str) -> list[tuple[str, str]] | None:
 
 
 def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
-    """The turns in their order, each with its steps and what was found of its answer."""
+    """The turns in their order, each with its steps and what was found of its answer.
+
+    What was found of a turn that nobody spoke in, such as of the dialogue as a whole, comes last, without steps.
+    """
     before: str | None = None
+    spoken: set[Any] = set()
     for turn, steps in groupby(parts["steps"], key=lambda step: step["turn"]):
-        shown = []
+        spoken.add(turn)
+        shown: list[dict[str, Any]] = []
         for step in steps:
             is_answer = step["role"] == Role.ASSISTANT and step["kind"] == StepKind.MESSAGE
             changes = difference(before, step["content"]) if is_answer and before is not None else []
             before = step["content"] if is_answer else before
             feedback = [(k, step[f"{k}_feedback"]) for k in ("compilation", "execution", "verbal") if step[f"{k}_feedback"]]
-            shown.append(
-                {
-                    **step,
-                    "is_answer": is_answer,
-                    "parts": said_in_parts(step["content"]),
-                    "changes": changes,
-                    "feedback": feedback,
-                }
-            )
-        results = {name: [row for row in parts[name] if row["turn"] == turn] for name in parts if name != "steps"}
-        yield {"turn": turn, "steps": shown, **results}
+            told = {"parts": said_in_parts(step["content"]), "changes": changes, "feedback": feedback}
+            shown.append({**step, "is_answer": is_answer, **told})
+        yield {"turn": turn, "steps": shown, **_found(parts, turn)}
+    others = {row["turn"] for name in _RESULTS for row in parts[name]} - spoken
+    for turn in sorted(others, key=lambda turn: (turn is None, turn or 0)):
+        yield {"turn": turn, "steps": [], **_found(parts, turn)}
+
+
+def _found(parts: Parts, turn: Any) -> dict[str, list[Mapping[str, Any]]]:
+    return {name: [row for row in parts[name] if row["turn"] == turn] for name in _RESULTS}
