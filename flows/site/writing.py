@@ -39,14 +39,16 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         known = [run["run_id"] for run in runs]
         asked = [(_the_run(known, old), _the_run(known, new)) for old, new in pairs]
         curves = list(_write_curves(folder, rows))
-        counts = [_write_run(folder, rows, run) for run in runs]
+        board = rows.leaderboard()
+        ended = {row["night_id"] for row in rows.rows("select night_id from nights")}
+        counts = [_write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs]
         from flows.site.beyond_runs import write_comparisons, write_history, write_nights
 
         compared = write_comparisons(folder, rows, asked)
         nights = write_nights(folder, rows, home)
         histories = write_history(folder, rows)
         values = {"curves": curves, "compared": compared, "nights": nights, "histories": histories}
-        write(folder / "index.html", "index", up="", rows=rows.leaderboard(), runs=runs, **values)
+        write(folder / "index.html", "index", up="", rows=board, runs=runs, **values)
     return {"runs": len(runs), "dialogues": sum(counts)}
 
 
@@ -87,11 +89,18 @@ def _write_curves(folder: Path, rows: SiteRows) -> Iterator[str]:
             yield table
 
 
-def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any]) -> int:
+def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequence[dict[str, Any]], *, has_night: bool) -> int:
     run_id = run["run_id"]
-    scores = [row for row in rows.leaderboard() if row["run_id"] == run_id]
+    scores = [row for row in board if row["run_id"] == run_id]
     episodes = rows.episodes(run_id)
-    values = {"up": "../", "run": run, "scores": scores, "costs": rows.costs(run_id), "episodes": episodes}
+    values = {
+        "up": "../",
+        "run": run,
+        "has_night": has_night,
+        "scores": scores,
+        "costs": rows.costs(run_id),
+        "episodes": episodes,
+    }
     write(folder / "runs" / f"{run_id[:SHORT]}.html", "run", **values)
     failures = [at for at, episode in enumerate(episodes) if episode["n_failed"]]
     contexts = rows.context_of(run_id)

@@ -43,6 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = HostileRun(lake.home, ModelIdentity(provider=Provider.RECORDED, name=name, weights_digest="c" * 32), samples=1)
     lake.write_model(hostile.subject, None, None)
     lake.write_simple(hostile)
+    hostile.write_record(night_id="night-that-was-killed")
     publish_to_warehouse(Home.at(lake.home))
     out = lake.home.parent / "pages"
     done = parley(lake.home, "site", "--out", out, "--compare", f"{lake.alpha_2.run_id}:{hostile.run_id}")
