@@ -1,6 +1,5 @@
 """`parley build codeif-tasks` (section 3.3): base tasks get verified instructions, and review comments become strategies."""
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -48,8 +47,10 @@ def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
 
 async def construct(request: ConstructionRequest) -> Constructed:
     """Tasks in the native format, strategies, what was rejected with its reason, and a sheet for people."""
-    strategies, made = await asyncio.gather(
-        _strategies(request), asyncio.gather(*(_made(request, problem) for problem in request.staged.problems))
+    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+
+    strategies, made = await gather(
+        _strategies(request), gather(*(_made(request, problem) for problem in request.staged.problems))
     )
     rejected = [_rejected(one.problem, fault) for one in made for fault in one.rejected]
     files = {
@@ -74,7 +75,9 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
     vectors = await request.embedder.find(comments)
     known = [comment for comment in comments if comment in vectors]
     chosen = [known[n] for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))]
-    said = await asyncio.gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
+    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+
+    said = await gather(*(_strategy(request, n, comment) for n, comment in enumerate(chosen)))
     names = Counter(one["strategy"] for one in said if one)
     kept: list[dict[str, object]] = []
     for name, n in sorted(names.items(), key=lambda item: (-item[1], item[0])):
@@ -101,7 +104,9 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
 
 
 async def _made(request: ConstructionRequest, problem: Problem) -> _Made:
-    found = await asyncio.gather(*(write_pair(request, problem, strategy) for strategy in DESCRIPTIONS))
+    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+
+    found = await gather(*(write_pair(request, problem, strategy) for strategy in DESCRIPTIONS))
     pairs = tuple(one for one in found if isinstance(one, Pair))
     order, conflicting = await turn_order(request, problem, pairs)
     return _Made(problem, pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting))
