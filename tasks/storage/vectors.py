@@ -66,7 +66,10 @@ class Vectors:
         found = self._kept(wanted)
         self._begin({digest: text for digest, text in wanted.items() if digest not in found and digest not in self._under_way})
         awaited = dict.fromkeys(self._under_way[digest] for digest in wanted if digest in self._under_way)
-        for new in await asyncio.gather(*map(asyncio.shield, awaited)):
+        # All of them are waited for, also after a fault: what is under way is paid, and has to be kept.
+        for new in await asyncio.gather(*map(asyncio.shield, awaited), return_exceptions=True):
+            if isinstance(new, BaseException):
+                raise new
             found |= {digest: vector for digest, vector in new.items() if digest in wanted}
         return {text: found[digest] for digest, text in wanted.items() if digest in found}
 
