@@ -126,19 +126,19 @@ def _from_release(made: Path, project: Project) -> str:
 
 
 def _add_packages(made: Path, project: Project) -> str:
-    """Put beside it its pytest, and what its tests import and Parley's own environment lacks."""
-    lacking = [PYTEST, *(requirement for requirement in project.packages if not _is_here(requirement.partition("==")[0]))]
+    """Put beside it its pytest, and its pins that Parley's own environment lacks or has in another version."""
+    lacking = [PYTEST, *(pin for pin in project.packages if not _is_here(pin))]
     _pip("install", "--quiet", "--no-compile", "--target", str(made / PACKAGES_FOLDER), *lacking)
     shutil.rmtree(made / PACKAGES_FOLDER / "bin", ignore_errors=True)
     return f", with {', '.join(lacking)}"
 
 
-def _is_here(distribution: str) -> bool:
+def _is_here(pin: str) -> bool:
+    distribution, _, wanted = pin.partition("==")
     try:
-        version(distribution)
+        return version(distribution) == wanted
     except PackageNotFoundError:
         return False
-    return True
 
 
 def _pip(*arguments: str) -> None:

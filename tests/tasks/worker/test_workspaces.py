@@ -22,6 +22,12 @@ def empty(trees: TreeStore, tmp_path: Path) -> str:
     return trees.keep(tmp_path / "empty").digest
 
 
+@pytest.fixture(autouse=True)
+def _folders_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workspaces are made where the test looks for them, also where they would be made in memory."""
+    monkeypatch.setattr("sandbox.workspace.workspace._IN_MEMORY", tmp_path)
+
+
 def leftovers(folder: Path) -> list[Path]:
     return list(folder.glob("parley-workspace-*"))
 
