@@ -162,18 +162,25 @@ def _project_files(root: str, by_candidate: list[str]) -> list[str]:
 
 
 def _listener(found: dict[str, tuple[str, str]], wanted: frozenset[str]) -> Any:
-    """Make a plugin that runs the wanted nodes and keeps the worst word on each one's set-up, call and tear-down."""
+    """Make a plugin that runs the wanted nodes and keeps the worst word on each one's set-up, call and tear-down.
+
+    A node stands for all that is below it, as on pytest's command line: a function's parameters, a class's methods.
+    """
+
+    def asked_for(node: str) -> str | None:
+        above = (one for one in wanted if node.startswith((f"{one}[", f"{one}::")))
+        return node if node in wanted else max(above, key=len, default=None)
 
     def pytest_collection_modifyitems(items: list[Any]) -> None:
-        items[:] = [item for item in items if item.nodeid in wanted]
+        items[:] = [item for item in items if asked_for(item.nodeid)]
 
     def pytest_runtest_logreport(report: Any) -> None:
-        status = _word(report)
-        if status is None:
+        status, node = _word(report), asked_for(report.nodeid)
+        if status is None or node is None:
             return
-        before = found.get(report.nodeid)
+        before = found.get(node)
         if before is None or _WORST_FIRST.index(status) < _WORST_FIRST.index(before[0]):
-            found[report.nodeid] = (status, "" if report.passed else str(report.longreprtext))
+            found[node] = (status, "" if report.passed else str(report.longreprtext))
 
     plugin = type(sys)("parley_listener")
     plugin.pytest_collection_modifyitems = pytest_collection_modifyitems

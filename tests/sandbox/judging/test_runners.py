@@ -149,6 +149,32 @@ def repository(nodes: tuple[str, ...], by_candidate: tuple[str, ...] = ("pkg/m.p
     return RepositoryProgram(files=tuple(every.items()), node_ids=nodes, by_candidate=by_candidate)
 
 
+PARAMETERS = b"""
+import pytest
+from pkg.m import double
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_all(n):
+    assert double(n) == 2 * n
+
+@pytest.mark.parametrize("n", ["a::b", "[c]", 3])
+def test_some(n):
+    assert n != 3
+
+class TestGroup:
+    def test_one(self):
+        assert double(1) == 2
+"""
+
+
+def test_a_node_stands_for_its_parameters_and_a_class_for_its_methods(bubblewrap: BubblewrapSandbox):
+    nodes = ("test_p.py::test_all", "test_p.py::test_some", "test_p.py::test_some[[c]]", "test_p.py::TestGroup")
+    files = {"pkg/__init__.py": b"", "pkg/m.py": b"def double(n):\n    return 2 * n\n", "test_p.py": PARAMETERS}
+    program = RepositoryProgram(files=tuple(files.items()), node_ids=nodes, by_candidate=("pkg/m.py",))
+    said = run_tests(bubblewrap, program, LIMITS)
+    assert [case.outcome for case in said.cases] == [Outcome.PASSED, Outcome.FAILED, Outcome.PASSED, Outcome.PASSED]
+
+
 def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewrap: BubblewrapSandbox):
     found = run(bubblewrap, repository(NODES))
     assert [(case.detail.partition("\n")[0], case.outcome.value) for case in found.cases] == [
