@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from pytest_words import RAN, is_worse, word_of
 from suite_integrity import SUITES, equals_everything, forbid_rewriting, remembering, suite_modules
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ARGUMENTS = ("--tb=short",)
-_RAN = (0, 1)  # pytest's exit codes for tests that ran, well or not
-_WORST_FIRST = ("ERROR", "FAILED", "XPASS", "SKIPPED", "XFAIL", "PASSED")
 _CHANCE, _DETAIL, _ALL_DETAILS = 16, 400, 60_000
 _CANARIES = """
 import pytest
@@ -106,7 +105,7 @@ def run_repository(
     if kind := equals_everything(changed, root):
         accuse(f"objects of {kind} equal whatever they are compared with")
     words = [word for node, word in told.items() if node.rpartition("::")[2] in its_tests]
-    if files and int(code) in _RAN and tuple(words) != _CANARY_WORDS:
+    if files and int(code) in RAN and tuple(words) != _CANARY_WORDS:
         accuse(f"tests that must fail, and one that must pass, ended as {', '.join(words) or 'nothing'}")
     say(b"node", b"exit", str(int(code)).encode(), b"")
     say(b"done")
@@ -198,9 +197,8 @@ def _listener(
             details[item.nodeid] = "the code under test called it an expected failure"
 
     def pytest_runtest_logreport(report: Any) -> None:
-        status = _word(report)
-        before = words.get(report.nodeid)
-        if status is not None and (before is None or _WORST_FIRST.index(status) < _WORST_FIRST.index(before)):
+        status = word_of(report)
+        if status is not None and is_worse(status, words.get(report.nodeid)):
             words[report.nodeid] = status
             details[report.nodeid] = "" if report.passed else str(report.longreprtext)
 
@@ -228,15 +226,3 @@ def _listener(
     plugin.pytest_runtest_protocol = pytest_runtest_protocol
     plugin.pytest_sessionfinish = pytest_sessionfinish
     return plugin
-
-
-def _word(report: Any) -> str | None:
-    """Give pytest's word for a report; None for a set-up or tear-down that went well."""
-    expected_to_fail = hasattr(report, "wasxfail")
-    if report.skipped:
-        return "XFAIL" if expected_to_fail else "SKIPPED"
-    if report.failed:
-        return "FAILED" if report.when == "call" else "ERROR"
-    if report.when != "call":
-        return None
-    return "XPASS" if expected_to_fail else "PASSED"

@@ -11,6 +11,7 @@ import os
 import sys
 
 from integrity import guard
+from pytest_words import RAN, is_worse, word_of
 from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -25,8 +26,6 @@ _EXPECTS_FAILURE = "__unittest_expecting_failure__"
 _IS_COROUTINE = 0x80
 _mro = type.__dict__["__mro__"].__get__
 _OWN_ARGUMENTS = ("-pno:cacheprovider", "-oaddopts=", "-q", "--tb=short", "--no-header", "--continue-on-collection-errors")
-_RAN = (0, 1)  # pytest's exit codes for tests that ran, well or not
-_WORST_FIRST = ("ERROR", "FAILED", "XPASS", "SKIPPED", "XFAIL", "PASSED")
 
 
 def case_runner(
@@ -148,7 +147,7 @@ def run_nodes(
     checks["verify_modules"](True)
     say(b"code ran")
     hear()
-    if int(code) in _RAN:
+    if int(code) in RAN:
         for node, (status, detail) in found.items():
             say(b"node", node.encode(), status.encode(), detail.encode("utf-8", "backslashreplace")[-2000:])
     say(b"done")
@@ -175,26 +174,11 @@ def _listener(found: dict[str, tuple[str, str]], wanted: frozenset[str]) -> Any:
         items[:] = [item for item in items if asked_for(item.nodeid)]
 
     def pytest_runtest_logreport(report: Any) -> None:
-        status, node = _word(report), asked_for(report.nodeid)
-        if status is None or node is None:
-            return
-        before = found.get(node)
-        if before is None or _WORST_FIRST.index(status) < _WORST_FIRST.index(before[0]):
+        status, node = word_of(report), asked_for(report.nodeid)
+        if status is not None and node is not None and is_worse(status, found.get(node, (None,))[0]):
             found[node] = (status, "" if report.passed else str(report.longreprtext))
 
     plugin = type(sys)("parley_listener")
     plugin.pytest_collection_modifyitems = pytest_collection_modifyitems
     plugin.pytest_runtest_logreport = pytest_runtest_logreport
     return plugin
-
-
-def _word(report: Any) -> str | None:
-    """Give pytest's word for a report; None for a set-up or tear-down that went well."""
-    expected_to_fail = hasattr(report, "wasxfail")
-    if report.skipped:
-        return "XFAIL" if expected_to_fail else "SKIPPED"
-    if report.failed:
-        return "FAILED" if report.when == "call" else "ERROR"
-    if report.when != "call":
-        return None
-    return "XPASS" if expected_to_fail else "PASSED"

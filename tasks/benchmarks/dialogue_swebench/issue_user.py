@@ -1,9 +1,9 @@
 """The simulated user: knows the issue and a persona, never tests or patch; each reply is checked and, if need be, revised."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -21,6 +21,7 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.prompt import fill
 from tasks.language.spent import spent
 
+T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3
 PART, CANDIDATE, REVIEW = "part", "candidate", "review"
 VIOLATIONS, REVISED, LEFT = "violations", "revised", "violations_left"
@@ -138,7 +139,9 @@ class IssueUser:
             said.append(Message(role, step.content or "(nothing)"))
         return (Message(Role.SYSTEM, system), *said)
 
-    async def _ask(self, transcript: Transcript, messages: Messages, read: object, schema: object = None) -> Asked:  # pyright: ignore[reportMissingTypeArgument]
+    async def _ask(
+        self, transcript: Transcript, messages: Messages, read: Callable[[str], T], schema: Mapping[str, Any] | None = None
+    ) -> Asked[T]:
         request = ChatRequest(
             messages=messages,
             sampling=self.sampling,
@@ -147,7 +150,7 @@ class IssueUser:
             turn=transcript.turn,
             sample=transcript.sample,
             dialog_id=transcript.dialog.dialog_id,
-            answer_schema=schema,  # pyright: ignore[reportArgumentType]
+            answer_schema=schema,
             call_index=transcript.call_index,
         )
 
@@ -160,11 +163,11 @@ class IssueUser:
 
         assert self.model is not None
         try:
-            return await ask_until_read(self.model, request, again, read, tries=TRIES)  # pyright: ignore[reportArgumentType]
+            return await ask_until_read(self.model, request, again, read, tries=TRIES)
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
 
-    def _silent(self, transcript: Transcript, asked: Asked) -> ModelUnavailable:  # pyright: ignore[reportMissingTypeArgument]
+    def _silent(self, transcript: Transcript, asked: Asked[Any]) -> ModelUnavailable:
         assert self.model is not None
         return ModelUnavailable(
             f"simulator {self.model.identity.label}: {len(asked.answers)} replies in round {transcript.turn} of "
@@ -179,7 +182,7 @@ class IssueUser:
     def _step(
         self,
         transcript: Transcript,
-        asked: Asked,  # pyright: ignore[reportMissingTypeArgument]
+        asked: Asked[Any],
         content: str,
         kind: StepKind,
         labels: tuple[tuple[str, str], ...],
