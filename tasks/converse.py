@@ -18,11 +18,11 @@ from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.language.embedding import EmbedderAccess
 from tasks.planning.budgets import budgets, endpoint_of
 from tasks.planning.plan import RunPlan
-from tasks.storage.journal import read_journal
-from tasks.storage.merging import merge_episodes
+from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.merging import merge_episodes
+from tasks.storage.journaling.segments import remove_segments
+from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import WantedEpisode, unfinished
-from tasks.storage.segments import remove_segments
-from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.purse import Purse

@@ -12,8 +12,8 @@ from tasks.cache_policy import OPTIONS
 from tasks.driver.execution import execute_shards, item_of, known_verdicts, with_known_verdicts
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.plan import RunPlan
-from tasks.storage.merging import replace_by_one
-from tasks.storage.tries import shard_try
+from tasks.storage.journaling.merging import replace_by_one
+from tasks.storage.journaling.tries import shard_try
 from tasks.worker.execute_shard import due_verdicts, execute_shard
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
 

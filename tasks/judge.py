@@ -15,7 +15,7 @@ from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.driver.judging import JUDGE_SHARDS_AT_ONCE, Judgements, Wanted, judge_shards
 from tasks.judging.judgement import Judgement
 from tasks.planning.plan import RunPlan
-from tasks.storage.segments import remove_segments
+from tasks.storage.journaling.segments import remove_segments
 from tasks.worker.jobs import JudgeContext, JudgeResult
 from tasks.worker.judge_shard import judge_shard, state_key
 from tasks.worker.purse import Purse

@@ -17,7 +17,7 @@ from tasks.language.servers.vllm_command import serve_commands
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
-from tasks.storage.journal import Unfinished, read_journal
+from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from schemas.errors import ServerUnavailable
 from tasks.driver.resources import ClusterResources
 from tasks.driver.signals import heed_signals
-from tasks.storage.tries import ShardTaken
+from tasks.storage.journaling.tries import ShardTaken
 from tasks.worker.process import close_run
 
 S = TypeVar("S")

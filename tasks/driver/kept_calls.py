@@ -22,8 +22,8 @@ from schemas.verdict import Outcome, ProgramVerdict, verdict_id
 from tasks.dialogue.programs import Place
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.storage.journal import dump_row, read_completion
-from tasks.storage.segments import SegmentWriter, read_segments
+from tasks.storage.journaling.journal import dump_row, read_completion
+from tasks.storage.journaling.segments import SegmentWriter, read_segments
 from tasks.worker.paid_answers import answer_key
 
 T = TypeVar("T")

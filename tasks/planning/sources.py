@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schemas.dialog import MISSING, Dialog
 from tasks.benchmarks.contract import Benchmark, Source, Staged, no_source
-from tasks.storage.source_trees import tree_digest
+from tasks.storage.files.source_trees import tree_digest
 
 
 def with_sources(benchmark: Benchmark, staged: Staged, resources: Mapping[str, str]) -> Staged:

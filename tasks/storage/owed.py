@@ -17,7 +17,7 @@ from schemas.episode import Episode, StopReason
 from schemas.rows import from_arrow
 from schemas.run import RunSpec
 from schemas.tables import TABLES
-from tasks.storage.journal import Unfinished
+from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
 
 _HEAD = ["episode_id", "run_id", "stop_reason", "attempt", "finished_at"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tasks.storage.shipping import open_segment
+from tasks.storage.journaling.shipping import open_segment
 from warehouse.object_path import ObjectPath
 
 if TYPE_CHECKING:

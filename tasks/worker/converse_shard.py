@@ -21,8 +21,8 @@ from tasks.dialogue.transcript import Transcript, seen_by
 from tasks.language.chat_model import ChatModel
 from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
+from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
-from tasks.storage.tries import HeldShard, take_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
 from tasks.worker.process import RunState, this_worker

@@ -20,8 +20,8 @@ from schemas.run import Limits, RunSpec
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict, TestVerdict, verdict_id
 from tasks.benchmarks.contract import TestRun
 from tasks.dialogue.programs import Place
-from tasks.storage.environments import Environments
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
 from tasks.worker.jobs import ExecuteItem, RunContext
 from tasks.worker.placed_programs import NO_TREE, program_in_place
 

@@ -9,8 +9,8 @@ from sandbox.interface import Sandbox
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
+from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
-from tasks.storage.tries import take_shard
 from tasks.worker.deciding import DECIDED, Answer, Decided, answers_of, decide, id_of
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, RunContext, is_infra
 from tasks.worker.process import RunState, this_worker

@@ -12,8 +12,8 @@ from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
 from tasks.language.opening import open_model
-from tasks.storage.segments import read_segments
-from tasks.storage.shipping import open_segment
+from tasks.storage.journaling.segments import read_segments
+from tasks.storage.journaling.shipping import open_segment
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeResult, JudgeShard
 from tasks.worker.process import this_worker
 from tasks.worker.purse import metered

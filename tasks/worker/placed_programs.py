@@ -8,7 +8,7 @@ from schemas.errors import Unscorable
 from schemas.problem import SuiteKind
 from schemas.verdict import FailureReason
 from tasks.dialogue.programs import Place, Tree
-from tasks.storage.source_trees import tree_files
+from tasks.storage.files.source_trees import tree_files
 
 Resources = Sequence[tuple[str, str]]
 NO_TREE = Tree("", Path())

@@ -17,10 +17,10 @@ from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import open_embedder
-from tasks.storage.environments import Environments
-from tasks.storage.journal import JournalWriter
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
+from tasks.storage.journaling.journal import JournalWriter
 from tasks.storage.parquet_store import Lake
-from tasks.storage.trees import TreeStore
 from tasks.storage.vectors import Vectors
 from tasks.worker.jobs import Progress, RunContext
 from tasks.worker.program_runner import ReportCache, RunPrograms

@@ -13,9 +13,9 @@ from sandbox import registry as sandboxes
 from sandbox.workspace.interface import COMMAND_LIMITS, ENVIRONMENT_PLACE, Done, HoldsWorkspaces, TreeBounds
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
-from tasks.storage.environments import Environments
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
-from tasks.storage.trees import TreeStore
 
 T = TypeVar("T")
 _FILE_THREADS = 4

@@ -21,9 +21,9 @@ from schemas.problem import Problem, RepoSnapshot
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.stage import stage
-from tasks.storage.environments import Environments
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.storage.trees import TreeStore
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 MOST_RATIO, MOST_OPENING_S = 1.3, 1.0

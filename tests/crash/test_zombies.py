@@ -23,10 +23,10 @@ from tasks.driver.execution import execute_shards
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
-from tasks.storage.journal import read_journal
+from tasks.storage.journaling.journal import read_journal
+from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import episode_rows, read_episodes
 from tasks.storage.parquet_store import Lake
-from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import RunContext

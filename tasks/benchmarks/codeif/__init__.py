@@ -3,15 +3,15 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.codeif.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.cast import cast
-from tasks.benchmarks.codeif.comments import CONSTRUCTION
+from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
+from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
-from tasks.benchmarks.codeif.projects import LAYOUT
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
-from tasks.benchmarks.codeif.repository import RESOURCE, source_of
-from tasks.benchmarks.codeif.repository_recording import LEVEL_1
+from tasks.benchmarks.codeif.repositories.projects import LAYOUT
+from tasks.benchmarks.codeif.repositories.repository import RESOURCE, source_of
+from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage

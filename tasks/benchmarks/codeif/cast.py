@@ -5,10 +5,10 @@ from functools import partial
 from schemas.dialog import Dialog, HistoryPolicy, Role
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
-from tasks.benchmarks.codeif.contexts import within_budget
 from tasks.benchmarks.codeif.programs import reviews, wanted_programs
 from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
-from tasks.benchmarks.codeif.repository import context_from
+from tasks.benchmarks.codeif.repositories.contexts import within_budget
+from tasks.benchmarks.codeif.repositories.repository import context_from
 from tasks.benchmarks.codeif.settings import (
     CONTEXT_TOKENS,
     DYNAMIC,

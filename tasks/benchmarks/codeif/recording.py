@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.raw_row import StrategyName
-from tasks.benchmarks.codeif.repository_recording import LEVEL_1, is_of_repositories, repository_recording
+from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, is_of_repositories, repository_recording
 from tasks.benchmarks.codeif.strategies import problem_id
 from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from schemas.errors import SourceUnreadable
-from tasks.benchmarks.codeif.comments import CONSTRUCTION
-from tasks.benchmarks.codeif.repository_recording import LEVEL_1
+from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
+from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 TASK_FILES = "L_1_part_1*.jsonl"

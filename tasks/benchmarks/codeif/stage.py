@@ -9,11 +9,11 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
-from tasks.benchmarks.codeif.comments import CONSTRUCTION, read_comments
-from tasks.benchmarks.codeif.raw_repository import parse_repository_row
+from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
-from tasks.benchmarks.codeif.repository import repository_dialog, repository_problem
-from tasks.benchmarks.codeif.repository_recording import LEVEL_1, published_turns
+from tasks.benchmarks.codeif.repositories.raw_repository import parse_repository_row
+from tasks.benchmarks.codeif.repositories.repository import repository_dialog, repository_problem
+from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.source import task_files
 from tasks.benchmarks.codeif.strategies import PACKAGES, STRATEGIES, STRATEGY_SLOT, problem_id
 from tasks.benchmarks.contract import Staged

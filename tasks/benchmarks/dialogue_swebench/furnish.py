@@ -13,11 +13,11 @@ from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row
-from tasks.storage.checkouts import Checkouts
-from tasks.storage.environments import Environments, Recipe
-from tasks.storage.git_repositories import Repositories
+from tasks.storage.files.checkouts import Checkouts
+from tasks.storage.files.environments import Environments, Recipe
+from tasks.storage.files.git_repositories import Repositories
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.storage.trees import TreeStore
 
 REPOS, ENVIRONMENTS = "repos", "environments"
 RESOURCES = {

@@ -159,7 +159,7 @@ def _wrap_board(module, kills):
 
 WRAPPERS = {
     "flows.night.progress": _wrap_board,
-    "tasks.storage.journal": _wrap_journal,
+    "tasks.storage.journaling.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,
     "sandbox.backends.zygote.process": _wrap_zygote,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.storage.journal import read_journal
+from tasks.storage.journaling.journal import read_journal
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.flows.night.small_disk import SmallDisk, small_disk
 from tests.flows.parley_command import SAMPLE, Done

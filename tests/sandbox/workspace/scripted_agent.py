@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.workspace.workspace import open_workspace
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 
 _STEP = """
 cd /testbed/steps; mkdir {n}; cd {n}; export TOTAL=$((TOTAL + {n}))

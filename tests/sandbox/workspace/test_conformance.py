@@ -11,7 +11,7 @@ from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.workspace.conformance import Opening, cases
 from sandbox.workspace.workspace import workspaces_of
 from schemas.errors import SandboxUnavailable
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 
 NAMES = [case.name for case in cases(TreeStore(Path("unused")))]
 

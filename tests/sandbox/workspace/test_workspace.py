@@ -17,7 +17,7 @@ from sandbox.conformance import LIMITS
 from sandbox.workspace.files import SizeWatch, inner_path, write_file
 from sandbox.workspace.workspace import open_workspace, remove_abandoned
 from schemas.errors import HostShortage, SandboxUnavailable
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 from tasks.worker.workspaces import RunWorkspaces
 from tests.own_files import ROOT
 from tests.sandbox.host.test_secrets import said_by_nobody
@@ -177,7 +177,7 @@ from pathlib import Path
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.conformance import CASES
 from sandbox.workspace.conformance import cases
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 sandbox = BubblewrapSandbox()
 sandbox.check()
 own = [case for case in cases(TreeStore(Path("tmp/trees"))) if case.name not in {case.name for case in CASES}]

@@ -17,8 +17,8 @@ from tasks.dialogue.agents.contract import Agent, AgentRequest, MakeSeat
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.tools import Observed, Tool
 from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import find_home
-from tasks.storage.trees import TreeStore
 from tests.tasks.benchmarks.noting import BENCHMARK as NOTING
 from tests.tasks.benchmarks.noting import N_ROUNDS, ReadNotes, WriteNote, expected
 

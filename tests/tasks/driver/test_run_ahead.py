@@ -27,8 +27,8 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import verdict_rows
 from tasks.storage.home import Home
+from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import read_episodes
-from tasks.storage.tries import shard_try
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, RunContext
 from tests.faults.nights import local_client

@@ -19,7 +19,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import rows_of
 from tasks.storage.home import Home
-from tasks.storage.journal import JournalWriter
+from tasks.storage.journaling.journal import JournalWriter
 from tests.tasks.storage.test_journal import steps
 from tests.tasks.worker.coding_rounds import ANSWERS, BENCHMARK, MODULE, N_ROUNDS, NAME, RIGHT
 

@@ -9,8 +9,8 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
 from schemas.feedback import Feedback
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
-from tasks.storage.journal import JournalWriter, read_journal
-from tasks.storage.segments import remove_segments
+from tasks.storage.journaling.journal import JournalWriter, read_journal
+from tasks.storage.journaling.segments import remove_segments
 
 
 def steps(n_rounds: int, *, text: str = "x") -> list[Step]:

@@ -11,13 +11,13 @@ from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.errors import ServerUnavailable
 from schemas.run import RunEpisode
-from tasks.storage import shipping
 from tasks.storage.home import Home, find_home
-from tasks.storage.journal import JournalWriter, read_journal
+from tasks.storage.journaling import shipping
+from tasks.storage.journaling.journal import JournalWriter, read_journal
+from tasks.storage.journaling.segments import read_segments, remove_segments
+from tasks.storage.journaling.shipping import ShippedSegments
+from tasks.storage.journaling.tries import ShardTaken, shard_try, take_shard
 from tasks.storage.parquet_store import Lake
-from tasks.storage.segments import read_segments, remove_segments
-from tasks.storage.shipping import ShippedSegments
-from tasks.storage.tries import ShardTaken, shard_try, take_shard
 from tests.tasks.storage.test_parquet_store import KEYS, row
 from warehouse.lake import list_lake, read_part
 from warehouse.object_path import ObjectPath, object_store

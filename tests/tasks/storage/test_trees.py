@@ -14,7 +14,7 @@ import pytest
 
 from sandbox.workspace.interface import Kept, Stamp, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 
 
 @pytest.fixture
@@ -107,10 +107,10 @@ def test_a_change_through_a_mapping_is_seen(store: TreeStore, tmp_path: Path, pl
 
 
 def test_a_file_with_a_known_stamp_is_not_read(store: TreeStore, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tasks.storage.trees._tells_changes", lambda _: True)
+    monkeypatch.setattr("tasks.storage.files.trees._tells_changes", lambda _: True)
     known: dict[Stamp, str] = {}
     first = keep_settled(store, folder, known)
-    monkeypatch.setattr("tasks.storage.trees._read_all", lambda _: pytest.fail("read a file that has not changed"))
+    monkeypatch.setattr("tasks.storage.files.trees._read_all", lambda _: pytest.fail("read a file that has not changed"))
     assert store.keep(folder, known=known) == first
 
 
@@ -201,7 +201,7 @@ def test_spoiled_and_missing_objects_are_named(store: TreeStore, folder: Path, t
 _ENDLESS = """
 import sys
 from pathlib import Path
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 store, folder, number = TreeStore(Path(sys.argv[1])), Path(sys.argv[2]), 0
 while True:
     for name in range(20):

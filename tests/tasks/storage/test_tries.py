@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.storage.tries import ShardTaken, shard_try, take_shard
+from tasks.storage.journaling.tries import ShardTaken, shard_try, take_shard
 from warehouse.object_path import object_store
 
 

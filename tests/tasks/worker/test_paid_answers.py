@@ -10,7 +10,7 @@ from schemas.dialog import Role
 from schemas.episode import StopReason, ToolCall
 from schemas.run import ModelIdentity, Provider, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
-from tasks.storage.journal import JournalWriter, Unfinished, read_journal
+from tasks.storage.journaling.journal import JournalWriter, Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode, unfinished
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel, answer_key
 from tests.tasks.dialogue.feedback_seats import DIALOG

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import SandboxUnavailable
-from tasks.storage.trees import TreeStore
+from tasks.storage.files.trees import TreeStore
 from tasks.worker.workspaces import RunWorkspaces
 
 

@@ -11,7 +11,7 @@ from schemas.dialog import MISSING, Dialog
 from schemas.problem import Problem
 from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repository import LIMITS, RESOURCE, place_of
+from tasks.benchmarks.codeif.repositories.repository import LIMITS, RESOURCE, place_of
 from tasks.language.code_block import first_python_block
 from tasks.planning.sources import with_sources
 from tasks.worker.placed_programs import program_in_place

@@ -17,9 +17,9 @@ from schemas.problem import SuiteKind
 from schemas.run import Limits, ModelIdentity, Provider
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.building import REJECTED, STRATEGY_LIST, TASKS
-from tasks.benchmarks.codeif.comments import CONSTRUCTION, comments_of
-from tasks.benchmarks.codeif.selecting import k_centres
+from tasks.benchmarks.codeif.construction.building import REJECTED, STRATEGY_LIST, TASKS
+from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, comments_of
+from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.tasks.benchmarks.codeif.dialogues import write_rows

@@ -14,7 +14,7 @@ import pytest
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.projects import LAYOUT, lay_out, projects
+from tasks.benchmarks.codeif.repositories.projects import LAYOUT, lay_out, projects
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks
 

@@ -15,9 +15,9 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
-from tasks.benchmarks.codeif.contexts import within_budget
 from tasks.benchmarks.codeif.programs import wanted_programs
-from tasks.benchmarks.codeif.repository import RESOURCE, context_from, place_of
+from tasks.benchmarks.codeif.repositories.contexts import within_budget
+from tasks.benchmarks.codeif.repositories.repository import RESOURCE, context_from, place_of
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.programs import WantedProgram
 from tasks.planning.dataset import furnished_data

@@ -17,9 +17,9 @@ from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.furnish import furnish
-from tasks.storage.environments import Environments
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.storage.trees import TreeStore
 
 SAMPLE = Path(str(BENCHMARK.data.sample))
 LEDGER, SLUGS, RETRIER = "parley-sample__ledger-1", "parley-sample__slugs-4", "parley-sample__retrier-7"

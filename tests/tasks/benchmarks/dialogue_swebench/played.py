@@ -17,9 +17,9 @@ from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.seats import Seat
 from tasks.dialogue.transcript import Transcript, seen_by
 from tasks.language.chat_model import ChatRequest, Completion
-from tasks.storage.environments import Environments
+from tasks.storage.files.environments import Environments
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.storage.trees import TreeStore
 from tasks.worker.workspaces import RunWorkspaces
 
 Answer = Completion | Callable[[ChatRequest], Completion]

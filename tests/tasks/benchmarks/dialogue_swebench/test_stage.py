@@ -14,8 +14,8 @@ from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.personas import drawn_persona, personas
 from tasks.benchmarks.dialogue_swebench.stage import stage
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.storage.trees import TreeStore
 from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE, furnished_sample
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (SAMPLE / "sample.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from schemas.base import Frozen
 from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.codeif.repository import PACKAGES_FOLDER
+from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER
 from tasks.benchmarks.results import Layout
 
 PYTEST = "pytest==7.4.0"

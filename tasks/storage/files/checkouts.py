@@ -14,10 +14,10 @@ from typing import Any
 
 from sandbox.workspace.interface import Entry, TreeBounds
 from schemas.errors import CorruptRows, SourceUnreadable
-from tasks.storage.git_repositories import GitEntry, Repository, run_git
+from tasks.storage.files.git_repositories import GitEntry, Repository, run_git
+from tasks.storage.files.tree_changes import FILE, FOLDER, LINK
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.replaced_file import replace_file
-from tasks.storage.tree_changes import FILE, FOLDER, LINK
-from tasks.storage.trees import TreeStore
 
 LAYOUT = 1
 """Raise it when the same commit gives another tree."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.errors import SourceUnreadable, UnknownName
-from tasks.benchmarks.codeif.raw_repository import StrategyName
+from tasks.benchmarks.codeif.repositories.raw_repository import StrategyName
 from tasks.language.recorded_model import RecordedAnswer
 
 LEVEL_1 = "level_1"

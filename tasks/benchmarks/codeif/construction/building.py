@@ -10,10 +10,10 @@ from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.run import Sampling
-from tasks.benchmarks.codeif.comments import CONSTRUCTION as DATASET_VERSION
-from tasks.benchmarks.codeif.comments import comments_of
-from tasks.benchmarks.codeif.pairs import DESCRIPTIONS, PROMPTS, Pair, Rejected, turn_order, write_pair
-from tasks.benchmarks.codeif.selecting import k_centres
+from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
+from tasks.benchmarks.codeif.construction.comments import comments_of
+from tasks.benchmarks.codeif.construction.pairs import DESCRIPTIONS, PROMPTS, Pair, Rejected, turn_order, write_pair
+from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
 from tasks.benchmarks.contract import Staged

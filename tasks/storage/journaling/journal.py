@@ -20,9 +20,9 @@ from pydantic import BaseModel
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
 from tasks.language.chat_model import Completion
-from tasks.storage.segments import read_segments
-from tasks.storage.shipping import open_segment
-from tasks.storage.tries import HeldShard
+from tasks.storage.journaling.segments import read_segments
+from tasks.storage.journaling.shipping import open_segment
+from tasks.storage.journaling.tries import HeldShard
 
 
 class JournalWriter:

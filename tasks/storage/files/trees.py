@@ -23,7 +23,7 @@ from typing import Any
 from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
-from tasks.storage.tree_changes import FILE, FOLDER, LINK, entry_at, replaced, tree_changes
+from tasks.storage.files.tree_changes import FILE, FOLDER, LINK, entry_at, replaced, tree_changes
 
 _MIB = 2**20
 _CLOCK_NS = 50_000_000

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import ParleyError
-from tasks.storage.segments import SegmentWriter, line_of
-from tasks.storage.tries import HeldShard, ShardTaken
+from tasks.storage.journaling.segments import SegmentWriter, line_of
+from tasks.storage.journaling.tries import HeldShard, ShardTaken
 from warehouse.object_path import ObjectPath
 
 SHIP_EVERY_S = 2.0

@@ -1,0 +1,1 @@
+"""`parley build codeif-tasks`: instructions with verified tests, made by a model."""
