@@ -69,32 +69,11 @@ def plays_all(setting: str, dialog: Dialog) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Source:
-    """Files that a dialog's programs run in."""
-
-    resource: str
-    """One of the benchmark's resources."""
-    folder: str
-    """Below the resource."""
-
-
-class FindSource(Protocol):
-    """Tells which files a dialog's programs run in."""
-
-    def __call__(self, dialog: Dialog) -> Source | None: ...
-
-
-def no_source(dialog: Dialog) -> None:
-    """Its programs run in none."""
-    return
-
-
 class Furnish(Protocol):
-    """Brings what staged problems need beside their rows into a home: repositories, environments."""
+    """Finds what staged rows need beside them. Files are read where a user has them; what must be built is kept in the home."""
 
     def __call__(self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
-        """The rows with digests of what was brought. A problem that has no place here is quarantined.
+        """The rows with digests of what was found. What has no place here is quarantined, or told as missing and not asked.
 
         Args:
             source: where the rows were read; None where they were staged before, and may have all that they need.
@@ -121,8 +100,6 @@ class Data:
     plays: Plays = plays_all
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
-    source_of: FindSource = no_source
-    """Which files a dialog's programs run in. Where they are missing, it is not asked, and its scores are unscored for that."""
     furnish: Furnish | None = None
     """Asked before a run; a run's programs and agents need what it brings."""
     demo: Traversable | None = None

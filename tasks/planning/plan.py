@@ -24,7 +24,6 @@ from tasks.planning.embedders import choose_embedder, is_in_play
 from tasks.planning.judges import PlannedJudge, choose_judges
 from tasks.planning.known_runs import find_run
 from tasks.planning.request import EvaluationRequest, ModelRequest
-from tasks.planning.sources import with_sources
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
@@ -228,7 +227,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     resources = request.benchmark.resources
-    staged = with_sources(benchmark, furnished_data(benchmark, request.benchmark.data, version, home, resources), resources)
+    staged = furnished_data(benchmark, request.benchmark.data, version, home, resources)
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,

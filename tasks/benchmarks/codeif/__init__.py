@@ -17,6 +17,7 @@ from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.codeif.strategies import PACKAGES
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
+from tasks.benchmarks.placed_trees import trees_below_resources
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import About
@@ -47,7 +48,7 @@ BENCHMARK = Benchmark(
             CONSTRUCTION: files(__name__) / "sample" / "construction",
         },
         resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
-        source_of=source_of,
+        furnish=trees_below_resources(source_of),
         demo=files(__name__) / "demo.yaml",
     ),
     settings=SETTINGS,

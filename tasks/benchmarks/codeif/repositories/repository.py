@@ -10,7 +10,7 @@ from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
 from tasks.benchmarks.codeif.strategies import PACKAGES, REPOSITORY_STRATEGIES, SLOTS_OF_REPOSITORIES, STRATEGY_SLOT
-from tasks.benchmarks.contract import Source
+from tasks.benchmarks.placed_trees import Source
 from tasks.dialogue.programs import Place, Tree
 
 RESOURCE = "repos"

@@ -12,8 +12,9 @@ from schemas.problem import Problem
 from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.repositories.repository import LIMITS, RESOURCE, place_of
+from tasks.benchmarks.contract import Staged
 from tasks.language.code_block import first_python_block
-from tasks.planning.sources import with_sources
+from tasks.storage.home import Home
 from tasks.worker.placed_programs import program_in_place
 
 VARIABLE = "CODEIF_REPOS"
@@ -26,10 +27,16 @@ def folder() -> Path | None:
     return Path(found) if found else None
 
 
+def placed(staged: Staged, projects: Path | None) -> Staged:
+    """Rows, each dialog with the digest of its project below this folder, or the word that it is missing."""
+    assert BENCHMARK.data.furnish is not None
+    return BENCHMARK.data.furnish(staged, None, {RESOURCE: projects} if projects else {}, Home.at("unused"))
+
+
 @cache
 def tasks(data: Path, projects: Path) -> Mapping[str, tuple[Problem, Dialog]]:
     """Repository tasks whose project is there, by namespace."""
-    staged = with_sources(BENCHMARK, BENCHMARK.data.stage(data / "repo", "current"), {RESOURCE: str(projects)})
+    staged = placed(BENCHMARK.data.stage(data / "repo", "current"), projects)
     pairs = zip(staged.problems, staged.dialogs, strict=True)
     return {p.problem_id.removeprefix("repo/"): (p, d) for p, d in pairs if d.tree not in (None, MISSING)}
 

@@ -21,10 +21,10 @@ from tasks.benchmarks.codeif.repositories.repository import RESOURCE, context_fr
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.programs import WantedProgram
 from tasks.planning.dataset import furnished_data
-from tasks.planning.sources import with_sources
 from tasks.storage.home import Home
 from tasks.worker.placed_programs import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
+from tests.tasks.benchmarks.codeif.laid_out import placed
 
 BUNDLED = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))
 PROJECTS = BUNDLED / "projects"
@@ -32,7 +32,7 @@ PROJECTS = BUNDLED / "projects"
 
 def sample(projects: Path | None = PROJECTS) -> Staged:
     staged = BENCHMARK.data.stage(BUNDLED, SAMPLE_REPOSITORIES)
-    return with_sources(BENCHMARK, staged, {RESOURCE: str(projects)} if projects else {})
+    return placed(staged, projects)
 
 
 def raw(name: str = "L_2_part_1", **changes: Any) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_one_program_tells_the_instructions_apart() -> None:
 def test_a_test_with_the_name_of_a_base_test_does_not_take_its_place(tmp_path: Path) -> None:
     row = raw()
     row["requirements"]["Code Standard"] |= {"test": row["tests"][0], "unit_test": ["def test_transfer_moves_money(): pass"]}
-    staged = with_sources(BENCHMARK, BENCHMARK.data.stage(write_rows(tmp_path / "L_2.jsonl", row), "current"), {})
+    staged = placed(BENCHMARK.data.stage(write_rows(tmp_path / "L_2.jsonl", row), "current"), None)
     place, decides = place_of(staged.problems[0], staged.dialogs[0], (BASE_INSTRUCTION, "Code Standard"))
     assert decides["Code Standard"] == (f"{row['tests'][0]}__added",)
     assert place.placing is not None
