@@ -135,4 +135,5 @@ class Episode(Frozen):
 
     def answer(self, turn: int) -> str | None:
         """The subject's answer in a round (1-based); None where it gave none."""
-        return next((step.content for step in self.messages if step.turn == turn and step.role is Role.ASSISTANT), None)
+        said = (step for step in self.steps if step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT)
+        return next((step.content for step in said if step.turn == turn), None)

@@ -14,7 +14,7 @@ from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.merging import replace_by_one
 from tasks.storage.journaling.tries import shard_try
-from tasks.worker.execute_shard import due_verdicts, execute_shard
+from tasks.worker.execute_shard import execute_shard, test_runs
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteResult, RunContext
 
 MAX_ATTEMPTS = 3
@@ -80,4 +80,5 @@ def _finished(plan: RunPlan) -> set[str]:
 
 def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> frozenset[tuple[str, int, str]]:
     """(episode, turn, instruction) of every verdict that the run must have."""
-    return frozenset((e.episode_id, turn, name) for e in episodes for turn, name, _ in due_verdicts(context, item_of(plan, e)))
+    tests = ((e.episode_id, test) for e in episodes for test in test_runs(context, item_of(plan, e)))
+    return frozenset((episode_id, test.turn, name) for episode_id, test in tests for name, _ in test.rows)

@@ -89,7 +89,7 @@ def fan_out(
 
     def submit() -> None:
         for number, shard, place in hands.next():
-            future = client.submit(function, shard, pure=False, retries=0, priority=-number, **place, **resources.place(shard))
+            future = resources.submit(function, shard, priority=-number, **place)
             futures[future] = number, shard
             future.add_done_callback(arrived.put)
 

@@ -229,7 +229,7 @@ class JudgeAhead:
         if jobs:
             self._asked.update(job.judgement_id for job in jobs)
             shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
-            self._under_way.append(self._client.submit(judge_shard, shard, pure=False, retries=0, **self._resources.place(shard)))
+            self._under_way.append(self._resources.submit(judge_shard, shard))
 
     @cached_property
     def _resources(self) -> ClusterResources:

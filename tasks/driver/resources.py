@@ -3,11 +3,13 @@
 A resource that no worker declares is asked for by no shard, so that a cluster that declares none works as one without them.
 """
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 from tasks.planning.plan import NO_SANDBOX
-from tasks.worker.jobs import ConverseShard, ExecuteShard, JudgeShard
+from tasks.worker.jobs import ConverseShard, ExecuteShard, JudgeShard, run_packed
 
 MODEL_CALLS = "model_calls"
 """Dialogues or judgements under way at once: each has at most one request in flight."""
@@ -20,6 +22,7 @@ class ClusterResources:
     """What the workers of a cluster declare, as its scheduler knows it now."""
 
     def __init__(self, client: Any) -> None:
+        self._client = client
         told = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         self._of: dict[str, Resources] = {address: dict(worker.get("resources") or {}) for address, worker in told.items()}
         self._most: dict[str, float] = {}
@@ -31,6 +34,16 @@ class ClusterResources:
         """How Dask is told what a shard asks for: never more than the largest worker has, since that would wait for ever."""
         asked = {name: min(amount, self._most[name]) for name, amount in needs(shard).items() if name in self._most}
         return {"resources": asked} if asked else {}
+
+    def submit(self, function: Callable[[Any], Any], shard: object, **where: Any) -> Any:
+        """A future of the function's result on the shard, on a worker that has what the shard asks for.
+
+        Args:
+            where: what else Dask is told: workers, priority.
+        """
+        key = f"{function.__name__}-{uuid4()}"
+        packed = pickle.dumps(shard, pickle.HIGHEST_PROTOCOL)
+        return self._client.submit(run_packed, function, packed, key=key, pure=False, retries=0, **where, **self.place(shard))
 
     def able(self, workers: tuple[str, ...], shard: object) -> tuple[str, ...]:
         """Those of the workers that have what a shard asks for."""

@@ -113,7 +113,7 @@ class RunAhead:
                 group = self._ready.pop(0)
             shard = shard_of(self._plan, self._context, map(self._episode, group))
             (shard,) = with_known_verdicts(self._context, self._known, [shard])
-            future = self._client.submit(execute_shard, shard, pure=False, retries=0, priority=1, **self._resources.place(shard))
+            future = self._resources.submit(execute_shard, shard, priority=1)
             future.add_done_callback(lambda _: self._wake.set())
             self._under_way.append(future)
 

@@ -89,7 +89,7 @@ def decide(
     """A verdict for each row of the answer, how many of them had to be run, and in how many runs of the sandbox."""
     ids = [id_of(context, row) for row in answer.rows]
     told = _told_in_dialogue(item.episode)
-    reports = [told.get(_id_of(context, row[0], ()) or "") for row in answer.rows]
+    reports = [told.get(_id_of(context, row[0], ()) or "") if told else None for row in answer.rows]
     decided = [
         None if key is None else known.get(key) if report is None else _of_cases(report, row[2])
         for row, key, report in zip(answer.rows, ids, reports, strict=True)
