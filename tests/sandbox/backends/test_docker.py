@@ -1,9 +1,11 @@
 """The Docker backend on a real daemon, with an image made by debootstrap (`daemon_image.py` says where it is kept)."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -296,3 +298,21 @@ def test_the_fingerprint_is_the_image(docker: DockerSandbox):
     assert docker.fingerprint() == f"docker {docker._image}"
     assert DockerSandbox(image=docker._image, runtime="runsc").fingerprint().endswith("; runtime runsc")
     assert os.environ.get("PARLEY_DOCKER_IMAGE") is None
+
+
+def test_a_program_runs_in_the_image_that_it_names(docker: DockerSandbox, api: Any):
+    """Its own image has a file that the usual one lacks. The image stays: containers of it are kept ready until the tests end."""
+    mark = "import os; print(os.path.exists('/of-another-image'))"
+    files = io.BytesIO()
+    with tarfile.open(fileobj=files, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("of-another-image"))
+    made = api.create_container(docker._image, command=["true"])["Id"]
+    try:
+        api.put_archive(made, "/", files.getvalue())
+        other = api.commit(made)["Id"]
+    finally:
+        api.remove_container(made)
+    for sandbox, has_mark in ((docker, False), (docker.of_image(other), True)):
+        assert (sandbox.fingerprint() != docker.fingerprint()) is has_mark
+        with sandbox.session(LIMITS) as session:
+            assert python(session, mark).stdout.strip() == str(has_mark).encode()
