@@ -63,6 +63,8 @@ class Turn(Frozen):
 
 TREE, MISSING = "_tree", "missing"
 """Label of a dialog whose programs run in a tree of files: digest of the files, or that they are not there."""
+TREE_PACKAGES = "_tree_packages"
+"""Label beside it: digest over names and versions of the packages that lie in the tree, where some do."""
 
 
 class Dialog(Frozen):
@@ -91,6 +93,16 @@ class Dialog(Frozen):
         return content_id([self.row_digest, *context, *tree]) if context or tree else self.row_digest
 
     @property
+    def furnished_digest(self) -> str:
+        """Digest of all that is said, and of the packages in its tree. Verdicts depend on these; what is said does not."""
+        return content_id([self.digest, TREE_PACKAGES, self.tree_packages]) if self.tree_packages else self.digest
+
+    @property
+    def tree_packages(self) -> str:
+        """Digest over names and versions of the packages in its tree; empty where it has none."""
+        return dict(self.labels).get(TREE_PACKAGES, "")
+
+    @property
     def tree(self) -> str | None:
         """Digest of the files that its programs run in, or `MISSING`; None where they run in none."""
         return dict(self.labels).get(TREE)
@@ -100,10 +112,11 @@ class Dialog(Frozen):
         """Whether nothing is asked, since what its programs run in is not there."""
         return self.tree == MISSING
 
-    def with_tree(self, digest: str) -> "Dialog":
-        """The dialog, its programs run in these files."""
-        others = tuple(label for label in self.labels if label[0] != TREE)
-        return self.model_copy(update={"labels": (*others, (TREE, digest))})
+    def with_tree(self, digest: str, packages: str = "") -> "Dialog":
+        """The dialog, its programs run in these files, with these packages among them."""
+        others = tuple(label for label in self.labels if label[0] not in (TREE, TREE_PACKAGES))
+        beside = ((TREE_PACKAGES, packages),) if packages else ()
+        return self.model_copy(update={"labels": (*others, (TREE, digest), *beside)})
 
     @property
     def scripted_answers(self) -> Mapping[int, str]:

@@ -292,11 +292,12 @@ def _finish(
     if dry_run:
         from flows.night.spending import require_prices
         from flows.text.dry_run import show_dry_run
+        from tasks.planning.dataset import reading_once
         from tasks.planning.plan import plan_run
 
-        require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
-
-        show_dry_run(home, requests, json_output=json_output)
+        with reading_once():
+            require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
+            show_dry_run(home, requests, json_output=json_output)
         return
     from flows.night.invocation import run_night
     from flows.night.progress import board_for_terminal

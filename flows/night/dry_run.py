@@ -145,7 +145,7 @@ def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -
     """Of a dialogue that is still to be played."""
     each, said = _most_tokens(plan.judges[rubric.name].request.sampling), _tokens(rubric.prompt + rubric.form)
     turns, shown = plan.due(episode.dialog).answered, 0
-    asked = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
+    asked = _asked(plan, episode)
     scripted, seen = episode.dialog.scripted_answers, list[int]()
     for turn in sorted({*turns, *scripted}):
         shown += asked.get(turn, TOKENS_PER_ANSWER)
@@ -187,6 +187,13 @@ def _usd(asked: ModelRequest, calls: Calls) -> float | None:
     return (calls.input_tokens * asked.usd_per_million_input + calls.output_tokens * asked.usd_per_million_output) / 1e6
 
 
+def _asked(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
+    """Round -> tokens of the user's message, where the dialog has it."""
+    texts = plan.benchmark.play.user_texts(episode.dialog, plan.options)
+    rounds = [turn.turn for turn in episode.dialog.turns if turn.role is Role.USER]
+    return {turn: _tokens(text) for turn, text in zip(rounds, texts, strict=True)}
+
+
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
     return plan.due(episode.dialog).rounds
 
@@ -201,18 +208,19 @@ def _said(begun: Unfinished | None, role: Role) -> int:
 
 def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
     """One call for each round without an answer. The setting says how much of the past it is shown."""
-    keeps_all = plan.benchmark.setting(plan.spec.setting).history is not HistoryPolicy.LAST_CODE_AND_FEEDBACK
-    asked = {turn.turn: _tokens(turn.content or "") for turn in episode.dialog.turns if turn.role is Role.USER}
+    policy = plan.benchmark.setting(plan.spec.setting).history
+    sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
+    asked = _asked(plan, episode)
     scripted, generated = episode.dialog.scripted_answers, plan.due(episode.dialog).answered
     answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
     history, each = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, _answer_tokens(plan)
     due = Calls() if answered else _context_calls(plan, episode, history, each)
     n = _calls_per_turn(plan)
-    for turn in sorted({*generated, *scripted}):
-        new = asked.get(turn, _reply_tokens(plan, episode, holds_all=not keeps_all))
+    for n_before, turn in enumerate(sorted({*generated, *scripted})):
+        new = asked.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
         if turn in generated and turn not in answered:
             due += Calls(n, n * (history + new), n * each)
-        if keeps_all:
+        if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
             history += new + (_tokens(scripted[turn]) if turn in scripted else each)
     return due
 
@@ -241,8 +249,8 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
     """Tokens of a reply to the subject: feedback; problem and last code too, where the reply is all that the subject sees."""
     if not holds_all:
         return TOKENS_PER_ANSWER
-    first = next(turn.content or "" for turn in episode.dialog.turns if turn.role is Role.USER)
-    return _tokens(first) + _answer_tokens(plan) + TOKENS_PER_ANSWER
+    first = next(iter(_asked(plan, episode).values()))
+    return first + _answer_tokens(plan) + TOKENS_PER_ANSWER
 
 
 def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from schemas.dialog import MISSING, Dialog
 from tasks.benchmarks.contract import Furnish, Staged
-from tasks.storage.files.source_trees import tree_digest
+from tasks.storage.files.source_trees import TreeDigests, tree_digests
 from tasks.storage.home import Home
 
 
@@ -19,6 +19,8 @@ class Source:
     """One of the benchmark's resources."""
     folder: str
     """Below the resource."""
+    packages: str = ""
+    """A folder below that one with installed packages, which are known by name and version."""
 
 
 class FindSource(Protocol):
@@ -27,28 +29,33 @@ class FindSource(Protocol):
     def __call__(self, dialog: Dialog) -> Source | None: ...
 
 
-def trees_below_resources(source_of: FindSource) -> Furnish:
-    """A benchmark's hook that gives each dialog the digest of its files, which stay where the user has them.
+class FitsSource(Protocol):
+    """Tells whether a dialog's programs can run in the files of a folder: another release may lack what they change."""
 
-    A dialog whose files are missing is told so: it is not asked, and its scores are unscored for that.
+    def __call__(self, dialog: Dialog, folder: Path) -> bool: ...
+
+
+def trees_below_resources(source_of: FindSource, fits: FitsSource) -> Furnish:
+    """A benchmark's hook that gives each dialog the digests of its files, which stay where the user has them.
+
+    A dialog whose files are missing, or do not fit, is told so: it is not asked, and its scores are unscored for that.
     """
 
     def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
-        known: dict[Source, str] = {}
+        known: dict[Source, TreeDigests | None] = {}
 
         def placed(dialog: Dialog) -> Dialog:
             place = source_of(dialog)
             if place is None:
                 return dialog
+            folder = resources[place.resource] / place.folder if place.resource in resources else None
             if place not in known:
-                known[place] = _digest(place, resources)
-            return dialog.with_tree(known[place])
+                known[place] = tree_digests(folder, place.packages) if folder is not None and folder.is_dir() else None
+            digests = known[place]
+            if digests is None or folder is None or not fits(dialog, folder):
+                return dialog.with_tree(MISSING)
+            return dialog.with_tree(digests.source, digests.packages)
 
         return replace(staged, dialogs=tuple(map(placed, staged.dialogs)))
 
     return furnish
-
-
-def _digest(place: Source, resources: Mapping[str, Path]) -> str:
-    folder = resources[place.resource] / place.folder if place.resource in resources else None
-    return tree_digest(folder) if folder is not None and folder.is_dir() else MISSING

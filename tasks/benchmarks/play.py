@@ -1,5 +1,6 @@
 """Who speaks in a benchmark's dialogues."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,11 +59,24 @@ class GoldAnswer(Protocol):
     def __call__(self, problem: Problem, turn: int) -> str: ...
 
 
+class UserTexts(Protocol):
+    """Tells what a scripted user says, round by round, as far as the dialog alone decides it."""
+
+    def __call__(self, dialog: Dialog, options: Options) -> Sequence[str]:
+        """A text for each message of the user that the dialog has, in their order."""
+        ...
+
+
+def own_texts(dialog: Dialog, options: Options) -> Sequence[str]:
+    """The dialog's own messages of the user."""
+    return tuple(turn.content or "" for turn in dialog.turns if turn.role is Role.USER)
+
+
 def scripted_chat(request: CastRequest) -> Cast:
     """The dialog's own messages of the user, and a subject that sees the whole dialogue."""
-    texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
+    texts = own_texts(request.dialog, request.options)
     # One more than there are texts, so that the user ends the dialogue and not the limit.
-    return Cast(subject=request.subject_seat(), counterpart=ScriptedUser(texts), max_turns=len(texts) + 1)
+    return Cast(subject=request.subject_seat(), counterpart=ScriptedUser(tuple(texts)), max_turns=len(texts) + 1)
 
 
 def fenced_reference(problem: Problem, turn: int) -> str:
@@ -76,3 +90,5 @@ class Play:
 
     cast: MakeCast = scripted_chat
     gold_answer: GoldAnswer = fenced_reference
+    user_texts: UserTexts = own_texts
+    """The dry run estimates prompts by them."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from schemas.content_id import content_id
 from schemas.placing import Placing
 from schemas.problem import SuiteKind
 from schemas.run import Limits
@@ -19,6 +20,13 @@ class Tree:
     """Where it is missing, its programs are unscored."""
     resource: str = ""
     """The run's resource (`--resource NAME=PATH`) that the folder lies in; empty where the folder says all."""
+    packages: str = ""
+    """Digest over names and versions of the packages that lie in the folder; empty where it has none."""
+
+    @property
+    def name(self) -> str:
+        """What names files and packages in the ids of verdicts."""
+        return content_id([self.digest, self.packages]) if self.packages else self.digest
 
 
 @dataclass(frozen=True)

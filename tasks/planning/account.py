@@ -15,7 +15,7 @@ from schemas.work import Difference, RunWork
 from tasks.planning.models import prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
-from tasks.planning.why_rerun import compare, why_again
+from tasks.planning.why_rerun import compare, digests_by_dialog, why_again
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def look(plan: RunPlan, before: RunRecord | None) -> FoundRun:
     other = _latest_alike(plan)
     if other is None:
         return FoundRun(counted, owed, None)
-    rows = {dialog.dialog_id: dialog.row_digest for dialog in plan.dataset}
+    rows = digests_by_dialog(plan.dataset)
     return FoundRun(counted, owed, None, other.run_id, compare(plan.lake, other, plan.spec, outside, rows))
 
 

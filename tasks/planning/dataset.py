@@ -68,7 +68,9 @@ def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: H
 def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places: Mapping[str, Path], home: Home) -> Staged:
     known, furnish = _read.get(), benchmark.data.furnish
     assert furnish is not None
-    key = (benchmark.name, Path(dataset_digest(staged.dialogs)), canonical_json({n: str(p) for n, p in places.items()}))
+    given = {name: str(place.absolute()) for name, place in places.items()}
+    where = canonical_json([str(source.absolute()) if source else None, sorted(given.items())])
+    key = (benchmark.name, Path(dataset_digest(staged.dialogs)), where)
     if known is None:
         return furnish(staged, source, places, home)
     if key not in known:
@@ -111,8 +113,8 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
 
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
-    """Digest over the rows of all these dialogs, in any order."""
-    return content_id(sorted(dialog.digest for dialog in dialogs))
+    """Digest over the rows of all these dialogs, and what their programs run in, in any order."""
+    return content_id(sorted(dialog.furnished_digest for dialog in dialogs))
 
 
 def played_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple[Dialog, ...]:

@@ -4,9 +4,9 @@ The functions that make the ids tell which layers a difference renews: they are 
 answer cannot disagree with the work that is really done.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -18,6 +18,7 @@ from schemas.run import RubricJudge, RunRecord, RunSpec, judgement_id
 from schemas.verdict import verdict_id
 from schemas.work import Difference, Layer
 from tasks.benchmarks import registry
+from tasks.planning.dataset import dataset_digest
 from tasks.storage.parquet_store import Lake
 
 ROWS_NAMED = 5
@@ -35,8 +36,24 @@ _SCORED_FROM = ("metrics.", "episodes")
 
 Outside = Mapping[str, str]
 """Ingredients of a run besides its spec, by dotted name: `environment`, `metrics.NAME`, ... (see `RunPlan.state`)."""
-Rows = Mapping[str, str]
-"""dialog id -> row digest."""
+
+
+class RowDigests(NamedTuple):
+    """What names a dialog."""
+
+    said: str
+    """All that will be said (`Dialog.digest`): part of its episodes' ids."""
+    furnished: str
+    """Also what its programs run in (`Dialog.furnished_digest`)."""
+
+
+Rows = Mapping[str, RowDigests]
+"""dialog id -> its digests."""
+
+
+def digests_by_dialog(dialogs: Iterable[Dialog]) -> Rows:
+    """The rows of dialogs."""
+    return {dialog.dialog_id: RowDigests(dialog.digest, dialog.furnished_digest) for dialog in dialogs}
 
 
 def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict[Layer, set[str]]:
@@ -45,8 +62,9 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
     Args:
         rows: the dataset's; without them its digest stands for one row.
     """
-    digests = [spec.dataset_digest] if rows is None else list(rows.values())
-    episodes = {spec.episode_id(digest, sample) for digest in digests for sample in range(spec.samples)}
+    both = [RowDigests(spec.dataset_digest, spec.dataset_digest)] if rows is None else list(rows.values())
+    placed = {(spec.episode_id(one.said, sample), one) for one in both for sample in range(spec.samples)}
+    episodes = {episode for episode, _ in placed}
     environment = outside.get("environment", spec.sandbox)
     return {
         "dialogues": episodes,
@@ -57,8 +75,9 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
                 runner_version=spec.runner_version,
                 environment=environment,
                 limits=spec.limits,
+                tree="" if one.furnished == one.said else one.furnished,
             )
-            for episode in episodes
+            for episode, one in placed
         },
         "judgements": {
             judgement_id(
@@ -127,20 +146,31 @@ def _changed_rows(before: Rows | None, after: Rows | None) -> list[Difference]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     added, removed = sum(name not in before for name in names), sum(name not in after for name in names)
     said = f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, {removed} removed"
-    counted = Difference(field="rows", before=f"{len(before)} rows", after=said, reruns=_of_row(len(names) > removed))
+    layers = {_of_row(before.get(name), after.get(name)) for name in names}
+    first: Layer = next((layer for layer in _LAYERS if layer in layers), "nothing")
+    counted = Difference(field="rows", before=f"{len(before)} rows", after=said, reruns=first)
     return [
         counted,
         *(
             Difference(
-                field=f"rows.{name}", before=before.get(name, "-"), after=after.get(name, "-"), reruns=_of_row(name in after)
+                field=f"rows.{name}",
+                before=_named(before.get(name)),
+                after=_named(after.get(name)),
+                reruns=_of_row(before.get(name), after.get(name)),
             )
             for name in names[:ROWS_NAMED]
         ),
     ]
 
 
-def _of_row(is_new: bool) -> Layer:
-    return "dialogues" if is_new else "nothing"
+def _of_row(before: RowDigests | None, after: RowDigests | None) -> Layer:
+    if after is None:
+        return "nothing"
+    return "tests" if before is not None and before.said == after.said else "dialogues"
+
+
+def _named(row: RowDigests | None) -> str:
+    return "-" if row is None else row.furnished
 
 
 def _walk(name: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
@@ -171,12 +201,11 @@ def _text(value: Any) -> str:
 
 
 def rows_of(lake: Lake, spec: RunSpec) -> Rows | None:
-    """Row digests of a run's dataset as it was staged; None where that edition is no longer in the lake."""
+    """The rows of a run's dataset as it was staged; None where that edition is no longer in the lake."""
     keys = {"benchmark": spec.benchmark, "dataset_version": spec.dataset_version}
     part = lake.folder("dialogs", **keys) / f"part-{spec.dataset_digest}.parquet"
     if lake.is_whole("dialogs", part):
-        found = lake.read_arrow("dialogs", [part], ["dialog_id", "row_digest"]).to_pylist()
-        return {row["dialog_id"]: row["row_digest"] for row in found}
+        return digests_by_dialog(from_arrow(lake.read_arrow("dialogs", [part]), Dialog))
     return _played_rows(lake, spec, lake.parts("dialogs", **keys))
 
 
@@ -188,9 +217,9 @@ def _played_rows(lake: Lake, spec: RunSpec, editions: Sequence[Path]) -> Rows | 
     for part in editions:
         if lake.is_whole("dialogs", part):
             dialogs = from_arrow(lake.read_arrow("dialogs", [part]), Dialog)
-            rows = {d.dialog_id: d.row_digest for d in dialogs if plays(spec.setting, d)}
-            if content_id(sorted(rows.values())) == spec.dataset_digest:
-                return rows
+            played = [dialog for dialog in dialogs if plays(spec.setting, dialog)]
+            if dataset_digest(played) == spec.dataset_digest:
+                return digests_by_dialog(played)
     return None
 
 

@@ -119,7 +119,7 @@ async def _converse(
 ) -> Ending:
     """Play the dialogue with its agent. An agent that cannot begin or end is a fault like any other service's."""
     if opening.dialog.is_sourceless:
-        return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there")
+        return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there, or is of another release")
     spec = context.spec
     subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_budget), paid)
     try:

@@ -80,7 +80,7 @@ def _place_of(test: TestRun) -> str:
     """What names the files that its tests run in; nothing where there are none."""
     if test.repository is not None:
         return content_id(test.repository)
-    return "" if test.tree is None else test.tree.digest
+    return "" if test.tree is None else test.tree.name
 
 
 def decide(
@@ -163,7 +163,7 @@ def _run_in(
             continue
         try:
             programs[id(test)] = program_in_place(context.resources, test.kind, test.code or "", test.tests, _place(test))
-        except Unscorable as missing:
+        except (SandboxUnavailable, Unscorable) as missing:
             found[id(test)] = missing
     said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
     found |= dict(zip(programs, said, strict=True))

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sandbox.judging.runners.programs import TestProgram, program_of
-from schemas.errors import Unscorable
+from schemas.dialog import MISSING
+from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import SuiteKind
 from schemas.verdict import FailureReason
 from tasks.dialogue.programs import Place, Tree
-from tasks.storage.files.source_trees import tree_files
+from tasks.storage.files.source_trees import TreeDigests, tree_files
 
 Resources = Sequence[tuple[str, str]]
 NO_TREE = Tree("", Path())
@@ -21,26 +22,36 @@ def program_in_place(
     """The program of an answer, with the files of its tree.
 
     Raises:
-        Unscorable: the tree is not there, or lacks what the answer is to take the place of.
+        SandboxUnavailable: the tree was there when the run was planned, and is not there now, or changed.
+        Unscorable: the tree was not there from the beginning, or lacks what the answer is to take the place of.
     """
     if place is None:
         return program_of(kind, code, tests)
+    files = _files(resources, place.tree, place.placing.environment if place.placing else "")
     try:
-        return program_of(kind, code, tests, place.entry_point, _files(resources, place.tree), place.placing)
+        return program_of(kind, code, tests, place.entry_point, files, place.placing)
     except LookupError as missing:
         said = f"the tree {place.tree.folder} is another one than the dataset's: {missing.args[0]}"
         raise Unscorable(said, FailureReason.SOURCE_MISSING) from None
 
 
-def _files(resources: Resources, tree: Tree) -> Mapping[str, bytes]:
+def _files(resources: Resources, tree: Tree, packages: str) -> Mapping[str, bytes]:
     if tree is NO_TREE:
         return {}
-    folder = tree.folder
-    if tree.resource:
-        folders = dict(resources)
-        if tree.resource not in folders:
-            raise Unscorable(f"the run names no resource {tree.resource!r} for {folder}", FailureReason.SOURCE_MISSING)
-        folder = Path(folders[tree.resource]) / folder
+    root = dict(resources).get(tree.resource) if tree.resource else ""
+    if root is None:
+        raise _absent(tree, f"the run names no resource {tree.resource!r} for {tree.folder}")
+    folder = Path(root) / tree.folder
     if not folder.is_dir():
-        raise Unscorable(f"the tree that its tests run in is not there: {folder}", FailureReason.SOURCE_MISSING)
-    return tree_files(folder, tree.digest)
+        raise _absent(tree, f"the tree that its tests run in is not there: {folder}")
+    try:
+        return tree_files(folder, TreeDigests(tree.digest, tree.packages), packages)
+    except OSError as fault:
+        raise SandboxUnavailable(f"the tree {folder} cannot be read: {fault}. Mend that, and begin the command again") from fault
+
+
+def _absent(tree: Tree, said: str) -> SandboxUnavailable | Unscorable:
+    """A tree that the plan found is away for a moment: a fault of the machine, which says nothing of an answer."""
+    if tree.digest == MISSING:
+        return Unscorable(said, FailureReason.SOURCE_MISSING)
+    return SandboxUnavailable(f"{said}. It was there when the run was planned: bring it back, and begin the command again")

@@ -148,6 +148,6 @@ def program_id(
         limits=(place and place.limits) or spec.limits,
         kind=kind,
         entry_point=place.entry_point if place else "",
-        tree=place.tree.digest if place else "",
+        tree=place.tree.name if place else "",
         placing=place.placing if place else None,
     )

@@ -151,8 +151,13 @@ def test_codeif_turns_by_strategy_slot(published: SmallLake) -> None:
         (1, pytest.approx(5 / 6), pytest.approx(5 / 6), pytest.approx(5 / 6), None, 6, 0, 6, 0, 0),
         (2, 0.75, 0.5, 0.75, 0.25, 4, 0, 4, 4, 0),
         (3, 0, 0, 0, None, 1, 1, 1, 0, 1),
-        (8, 1, None, None, None, 1, 1, 0, 0, 0),
+        (10, 1, None, None, None, 1, 1, 0, 0, 0),
     ]
+
+
+def test_slot_8_of_all_levels_is_a_context_s_strategy_alone(published: SmallLake) -> None:
+    query = "select level, turn from codeif_turns where run_id = $run and axis = 'strategy_slot' and turn >= 8 order by all"
+    assert table(published.home, query, run=published.alpha_2.run_id) == [("L1", 8), ("all", 10)]
 
 
 def test_codeif_turns_has_an_all_level_only_in_runs_of_several(tmp_path: Path, codeif_marts: Marts) -> None:

@@ -3,14 +3,14 @@
 from importlib.resources import files
 
 from schemas.run import Limits
-from tasks.benchmarks.codeif.cast import cast
+from tasks.benchmarks.codeif.cast import cast, planned_texts
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repositories.projects import LAYOUT
-from tasks.benchmarks.codeif.repositories.repository import RESOURCE, source_of
+from tasks.benchmarks.codeif.repositories.repository import RESOURCE, fits, source_of
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
@@ -48,11 +48,11 @@ BENCHMARK = Benchmark(
             CONSTRUCTION: files(__name__) / "sample" / "construction",
         },
         resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
-        furnish=trees_below_resources(source_of),
+        furnish=trees_below_resources(source_of, fits),
         demo=files(__name__) / "demo.yaml",
     ),
     settings=SETTINGS,
-    play=Play(cast=cast),
+    play=Play(cast=cast, user_texts=planned_texts),
     programs=Programs(
         test_runs=test_runs,
         limits=Limits(cpu_s=3.0, wall_s=20.0),

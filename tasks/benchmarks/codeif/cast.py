@@ -19,6 +19,7 @@ from tasks.benchmarks.codeif.settings import (
     reviewed_instructions,
 )
 from tasks.benchmarks.play import CastRequest
+from tasks.benchmarks.setting import Options
 from tasks.dialogue.instruction_reviewer import InstructionReviewer
 from tasks.dialogue.reviewed_subject import ReviewedSubject
 from tasks.dialogue.scripted_user import ScriptedUser
@@ -39,7 +40,7 @@ def cast(request: CastRequest) -> Cast:
     if request.setting == DYNAMIC:
         return _dynamic(request)
     history = HistoryPolicy(request.options[HISTORY]) if request.setting == STATIC else SETTINGS[request.setting].history
-    texts = user_texts(request.dialog, _tokens(request))
+    texts = planned_texts(request.dialog, request.options)
     return Cast(
         subject=request.subject_seat(history),
         counterpart=ScriptedUser(texts),
@@ -50,7 +51,7 @@ def cast(request: CastRequest) -> Cast:
 
 def _dynamic(request: CastRequest) -> Cast:
     ids = request.dialog.instruction_ids
-    texts = dict(zip(ids, user_texts(request.dialog, _tokens(request)), strict=True))
+    texts = dict(zip(ids, planned_texts(request.dialog, request.options), strict=True))
     reviewed = reviewed_instructions(ids)
     subject = ReviewedSubject(
         chat=request.subject_seat(),
@@ -70,9 +71,10 @@ def _complaint(texts: dict[str, str], instruction_id: str, output: str) -> str:
     return fill(REVIEW_PROMPTS["feedback"], requirement=texts[instruction_id], output=output or "no output")
 
 
-def _tokens(request: CastRequest) -> int | None:
-    given = request.options.get(CONTEXT_TOKENS, "all")
-    return None if given == "all" else int(given)
+def planned_texts(dialog: Dialog, options: Options) -> tuple[str, ...]:
+    """What the user says, round by round, with the contexts that the option allows."""
+    given = options.get(CONTEXT_TOKENS, "all")
+    return user_texts(dialog, None if given == "all" else int(given))
 
 
 def user_texts(dialog: Dialog, context_tokens: int | None = None) -> tuple[str, ...]:

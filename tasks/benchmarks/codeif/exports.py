@@ -12,7 +12,8 @@ from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
 
-_OF_RUN = ("level", "model", "setting", "dataset_version", "options", "isolated", "run_id")
+_CHOICES = ("dataset_version", "options", "scoring_options", "task_share", "isolated", "run_id")
+_OF_RUN = ("level", "model", "setting", *_CHOICES)
 MOST_TURNS, MOST_PAIRS = 10, 9
 STATIC_METRICS = ("ia", "ca_strict", "ca_fraction", "ifr")
 DYNAMIC_METRICS = ("ia", "ca_fraction", "ife", "ifr", "ca_strict")
@@ -24,8 +25,9 @@ _STRATEGIES = tuple(sorted(SLOTS_OF_REPOSITORIES, key=SLOTS_OF_REPOSITORIES.__ge
 def turns(home: Path, run_ids: Sequence[str]) -> Rows:
     """Tables 4, 5 and 8, and Figure 3: static runs, one row a level, model and metric (with its n), a column a turn.
 
-    `average` is the mean of the columns that have a value. A model's newest run of each data and choice of options counts, an
-    agent's beside the bare model's. Controls are left out unless run ids name them.
+    `average` is the mean of the columns that have a value. Of runs of the same model, data and options that with the most tasks
+    counts (`task_share` is empty where it has all), then the newest, an agent's beside the bare model's. Controls are left out
+    unless run ids name them.
 
     Raises:
         UsageError: no run of this benchmark is published.
@@ -52,7 +54,7 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
     """
     names, found = _query(home, "strategies", run_ids)
     records = [dict(zip(names, row, strict=True)) for row in found]
-    same = ("level", "model", "dataset_version", "isolated", "run_id")
+    same = ("level", "model", *_CHOICES)
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)):
         by_name = {record["instruction_id"]: record for record in group}

@@ -1,12 +1,19 @@
 """Raw data is parsed once a night, and anew in the next."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from tasks.benchmarks.codeif import BENCHMARK
+import pytest
+
+from tasks.benchmarks import placed_trees
+from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.contract import Staged
-from tasks.planning.dataset import find_data, read_raw, reading_once
+from tasks.planning.dataset import find_data, furnished_data, read_raw, reading_once
+from tasks.storage.files.source_trees import TreeDigests
+from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+from tests.flows.parley_command import parley
 
 
 def test_within_a_night_all_see_one_parse_of_the_raw_data(tmp_path: Path) -> None:
@@ -25,3 +32,48 @@ def test_within_a_night_all_see_one_parse_of_the_raw_data(tmp_path: Path) -> Non
                 assert read_raw(counted, source, "current") is first
             assert read_raw(counted, source, "v0") is not first
         assert parsed == [source, source] * n_nights
+
+
+PROJECTS = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES])) / "projects"
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders whose files are read for their digest."""
+    found: list[Path] = []
+
+    def counted(folder: Path, packages: str = "") -> TreeDigests:
+        found.append(folder)
+        return TreeDigests("0")
+
+    monkeypatch.setattr(placed_trees, "tree_digests", counted)
+    return found
+
+
+def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(tmp_path: Path, hashed: list[Path]) -> None:
+    home, bundled = Home.at(str(tmp_path / "home")), str(PROJECTS.parent)
+    places = {"repos": str(PROJECTS)}
+    with reading_once():
+        first = furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places)
+        assert furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, places) is first
+        assert len(hashed) == 1
+        elsewhere = furnished_data(BENCHMARK, bundled, SAMPLE_REPOSITORIES, home, {"repos": str(tmp_path)})
+        assert all(dialog.is_sourceless for dialog in elsewhere.dialogs)
+        (tmp_path / "data").symlink_to(bundled)
+        furnished_data(BENCHMARK, str(tmp_path / "data"), SAMPLE_REPOSITORIES, home, places)
+    assert len(hashed) == 2, "a hook may read what lies beside the data, so that each source has its own"
+
+
+def test_a_dry_run_of_several_runs_reads_a_tree_once(tmp_path: Path, hashed: list[Path]) -> None:
+    config = {
+        "models": [{"spec": "control:gold"}, {"spec": "control:empty"}],
+        "benchmarks": [
+            {"name": f"codeif.{setting}", "dataset_version": SAMPLE_REPOSITORIES, "resources": {"repos": str(PROJECTS)}}
+            for setting in ("static", "two_round")
+        ],
+    }
+    (tmp_path / "night.json").write_text(json.dumps(config), encoding="utf-8")
+    done = parley(tmp_path / "home", "nightly", "--config", tmp_path / "night.json", "--dry-run", "--json")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 4
+    assert len(hashed) == 1

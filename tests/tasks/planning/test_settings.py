@@ -13,11 +13,11 @@ from flows.text.dry_run import show_dry_run
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError
 from schemas.run import RunSpec
-from tasks.benchmarks import registry
+from tasks.benchmarks import codeif, registry
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.planning.why_rerun import rows_of
+from tasks.planning.why_rerun import digests_by_dialog, rows_of
 from tasks.storage.home import Home
 from tasks.storage.journaling.journal import JournalWriter
 from tests.tasks.storage.test_journal import steps
@@ -77,7 +77,7 @@ def test_rows_of_a_setting_are_found_in_the_edition_that_holds_other_settings_to
     told = plan(tmp_path, "told")
     assert rows_of(told.lake, told.spec) is None
     write_staged(told.staged, NAME, "sample", told.lake)
-    assert rows_of(told.lake, told.spec) == {d.dialog_id: d.row_digest for d in told.dataset}
+    assert rows_of(told.lake, told.spec) == digests_by_dialog(told.dataset)
     assert rows_of(told.lake, RunSpec.model_validate(told.spec.model_dump() | {"dataset_digest": "0"})) is None
 
 
@@ -120,6 +120,36 @@ def test_what_is_shown_of_the_past_decides_the_estimate(tmp_path: Path, monkeypa
     grown = estimate(plan(tmp_path, "live", limit=1))
     assert grown.input_tokens == sum(first + n * 2 * TOKENS_PER_ANSWER for n in range(N_ROUNDS))
     assert alone.input_tokens < grown.input_tokens
+
+
+def test_of_two_rounds_the_first_alone_is_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_alone = replace(BENCHMARK.settings["live"], history=HistoryPolicy.FIRST_ROUND)
+    monkeypatch.setattr(f"{MODULE}.BENCHMARK", replace(BENCHMARK, settings={**BENCHMARK.settings, "live": first_alone}))
+    first = tokens("Write solve(x). (live)")
+    found = estimate(plan(tmp_path, "live", limit=1))
+    shown = first + TOKENS_PER_ANSWER + TOKENS_PER_ANSWER  # the first message, its answer, and this round's reply
+    assert found.input_tokens == first + (N_ROUNDS - 1) * shown
+
+
+def test_contexts_that_an_option_cuts_are_estimated_as_they_are_sent(tmp_path: Path) -> None:
+    bundled = Path(str(codeif.BENCHMARK.data.bundled[codeif.SAMPLE_REPOSITORIES]))
+    projects = bundled / "projects"
+    row = json.loads((bundled / "L_3.jsonl").read_text(encoding="utf-8"))
+    row["prompt"] += "# a long file\n" * 2000
+    (tmp_path / "L_3.jsonl").write_text(json.dumps(row), encoding="utf-8")
+
+    def found(**options: str) -> int:
+        asked = BenchmarkRequest(
+            name="codeif.two_round",
+            dataset_version="current",
+            data=str(tmp_path / "L_3.jsonl"),
+            resources={"repos": str(projects)},
+            options=options,
+        )
+        request = EvaluationRequest(model=PRICED, benchmark=asked, sandbox="none")
+        return estimate(plan_run(request, Home(tmp_path / "home"))).input_tokens
+
+    assert found() == found(context_tokens="131072") > found(context_tokens="1024")
 
 
 def test_a_dry_run_says_that_dialogues_may_end_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from schemas.content_id import canonical_json
 from schemas.dialog import Dialog, Role, Turn
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import UsageError
+from schemas.rows import from_arrow
 from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunRecord, RunSpec, Sampling
 from schemas.work import Difference, Layer
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
@@ -200,6 +201,25 @@ def test_a_dataset_that_only_lost_rows_plays_no_dialogue_again(tmp_path: File) -
     lake = lake_with(tmp_path, {"P1": "1"}, "e")
     found = compare(lake, record(), with_(dataset_digest="e"), OUTSIDE)
     assert {d.field: d.reruns for d in found} == {"dataset_digest": "scores", "rows": "nothing", "rows.P2": "nothing"}
+
+
+def test_a_project_that_changed_plays_its_dialogues_again_and_other_packages_in_it_run_its_tests_again(tmp_path: File) -> None:
+    lake_with(tmp_path, {"P1": "1", "P2": "1"}, "d")
+    (edition,) = Lake(tmp_path).parts("dialogs", benchmark="b", dataset_version="v")
+    one, two = from_arrow(Lake(tmp_path).read_arrow("dialogs", [edition]), Dialog)
+    placed = one.with_tree("tree 1", "pytest 1"), two.with_tree("tree 1", "pytest 1")
+    lake = Lake(tmp_path)
+    for digest, first, second in (
+        ("e", placed[0], placed[1]),
+        ("f", placed[0].with_tree("tree 2", "pytest 1"), placed[1]),
+        ("g", placed[0].with_tree("tree 1", "pytest 2"), placed[1]),
+    ):
+        lake.write_part("dialogs", [first, second], digest, benchmark="b", dataset_version="v")
+    before = record(with_(dataset_digest="e"))
+    moved = {d.field: d.reruns for d in compare(lake, before, with_(dataset_digest="f"), OUTSIDE)}
+    assert moved == {"dataset_digest": "dialogues", "rows": "dialogues", "rows.P1": "dialogues"}
+    other = {d.field: d.reruns for d in compare(lake, before, with_(dataset_digest="g"), OUTSIDE)}
+    assert other == {"dataset_digest": "tests", "rows": "tests", "rows.P1": "tests"}
 
 
 def test_an_edition_that_left_the_lake_is_told_by_its_digest_alone(tmp_path: File) -> None:

@@ -39,6 +39,7 @@ values_of_levels as (
         -- Of two rounds, all instructions are given in the second one.
         case when changed.setting = 'codeif.two_round' then least(scores.turn, 2) else scores.turn end as turn,
         if(episode_levels.level in ('L2', 'L3'), slots.slot_with_contexts, slots.strategy_slot) as strategy_slot,
+        slots.slot_with_contexts,
         scores.metric,
         scores.value,
         scores.unscored_reason,
@@ -61,7 +62,8 @@ runs_of_several_levels as (
 values_and_all as (
     select run_id, problem_id, setting, turn, strategy_slot, metric, value, unscored_reason, level from values_of_levels
     union all
-    select run_id, problem_id, setting, turn, strategy_slot, metric, value, unscored_reason, 'all' as level
+    -- L1 has its Functionality Extension where the others have a context's strategy: all levels share the others' slots.
+    select run_id, problem_id, setting, turn, slot_with_contexts, metric, value, unscored_reason, 'all' as level
     from values_of_levels
     semi join runs_of_several_levels using (run_id)
 ),

@@ -1,7 +1,17 @@
--- One row per run x level x axis x position: of the runs in $run_ids, or of the newest of each model, setting and data.
+-- One row per run x level x axis x position: of the runs in $run_ids, or of one run of each model, setting, options and data: whole
+-- ones before those of a part of the tasks, and the newest of these.
 with
 asked as (
-    select run_id, model, setting, dataset_version, spec_json, finished_at from runs
+    select
+        run_id,
+        model,
+        setting,
+        dataset_version,
+        coalesce(cast(json_extract(spec_json, '$.episode_options') as varchar), '[]') as options,
+        coalesce(cast(json_extract(spec_json, '$.scoring_options') as varchar), '[]') as scoring_options,
+        task_share,
+        finished_at
+    from runs
     where
         benchmark = 'codeif'
         and case
@@ -9,11 +19,11 @@ asked as (
             else list_contains($run_ids::varchar[], run_id)
         end
 ),
-newest as (
-    select run_id, coalesce(cast(json_extract(spec_json, '$.episode_options') as varchar), '[]') as options from asked
+chosen as (
+    select run_id, options, scoring_options, task_share from asked
     qualify len($run_ids::varchar[]) > 0 or row_number() over (
-        partition by model, setting, dataset_version, json_extract(spec_json, '$.episode_options')
-        order by finished_at desc, run_id
+        partition by model, setting, dataset_version, options, scoring_options
+        order by coalesce(task_share, 1) desc, finished_at desc, run_id
     ) = 1
 )
 select
@@ -21,7 +31,9 @@ select
     turns.model,
     turns.setting,
     turns.dataset_version,
-    newest.options,
+    chosen.options,
+    chosen.scoring_options,
+    chosen.task_share,
     turns.isolated,
     turns.level,
     turns.axis,
@@ -40,6 +52,6 @@ select
     turns.n_ife,
     turns.n_ife_unscored
 from codeif_turns as turns
-inner join newest
-    on turns.run_id = newest.run_id
-order by turns.level, turns.model, turns.setting, newest.options, turns.run_id, turns.axis, turns.turn
+inner join chosen
+    on turns.run_id = chosen.run_id
+order by turns.level, turns.model, turns.setting, chosen.options, chosen.scoring_options, turns.run_id, turns.axis, turns.turn

@@ -126,10 +126,17 @@ def _from_release(made: Path, project: Project) -> str:
 
 
 def _add_packages(made: Path, project: Project) -> str:
-    """Put beside it its pytest, and its pins that Parley's own environment lacks or has in another version."""
+    """Put beside it its pytest, and its pins that Parley's own environment lacks or has in another version.
+
+    All pins bound what these need in turn: an installation into a folder knows nothing of what is installed elsewhere, and what
+    it brings comes first on the path.
+    """
     lacking = [PYTEST, *(pin for pin in project.packages if not _is_here(pin))]
-    _pip("install", "--quiet", "--no-compile", "--target", str(made / PACKAGES_FOLDER), *lacking)
-    shutil.rmtree(made / PACKAGES_FOLDER / "bin", ignore_errors=True)
+    bounds = made.with_name("constraints.txt")
+    bounds.write_text("".join(f"{pin}\n" for pin in (PYTEST, *project.packages)), encoding="utf-8")
+    place = made / PACKAGES_FOLDER
+    _pip("install", "--quiet", "--no-compile", "--target", str(place), "--constraint", str(bounds), *lacking)
+    shutil.rmtree(place / "bin", ignore_errors=True)
     return f", with {', '.join(lacking)}"
 
 

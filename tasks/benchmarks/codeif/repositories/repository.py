@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sandbox.judging.runners.placed_files import definition_lines
 from schemas.dialog import MISSING, Dialog, Role, Turn
 from schemas.placing import AddedTest, Definition, Placing
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
@@ -84,7 +85,23 @@ def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
 def source_of(dialog: Dialog) -> Source | None:
     """The project that a dialog's programs run in; None for function tasks."""
     project = dict(dialog.labels).get(_PROJECT)
-    return None if project is None else Source(RESOURCE, project)
+    return None if project is None else Source(RESOURCE, project, PACKAGES_FOLDER)
+
+
+def fits(dialog: Dialog, folder: Path) -> bool:
+    """Whether its project has the definition that answers replace. Another release may lack it."""
+    labels = dict(dialog.labels)
+    try:
+        text = (folder / labels[_FILE]).read_bytes().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        definition_lines(text, _definition(labels))
+    except (OSError, LookupError):
+        return False
+    return True
+
+
+def _definition(labels: Mapping[str, str]) -> Definition:
+    first, last = labels[_LINES].split("-")
+    return Definition(name=labels[_NAME], first_line=int(first), last_line=int(last))
 
 
 def context_from(dialog: Dialog) -> int | None:
@@ -96,17 +113,17 @@ def context_from(dialog: Dialog) -> int | None:
 def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Place, Mapping[str, tuple[str, ...]]]:
     """Where the tests of these instructions run on an answer, and the node ids that decide each."""
     labels = dict(dialog.labels)
-    first, last = labels[_LINES].split("-")
     base = problem.instruction(BASE_INSTRUCTION).suite.tests
     added = {name: _added(problem.instruction(name).suite.tests, base) for name in names if name != BASE_INSTRUCTION}
     decides = {name: (added[name].node_id,) if name in added else base for name in names}
     placing = Placing(
-        definition=Definition(name=labels[_NAME], first_line=int(first), last_line=int(last)),
+        definition=_definition(labels),
         added=tuple(added.values()),
         folders=("src",),
         environment=PACKAGES_FOLDER,
     )
-    tree = Tree(digest=dialog.tree or MISSING, folder=Path(labels[_PROJECT]), resource=RESOURCE)
+    packages = dialog.tree_packages
+    tree = Tree(digest=dialog.tree or MISSING, folder=Path(labels[_PROJECT]), resource=RESOURCE, packages=packages)
     return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
 
 

@@ -13,14 +13,17 @@ from schemas.problem import Problem, SuiteKind
 from schemas.run import Sampling
 from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.settings import DYNAMIC, most_rounds
 from tasks.benchmarks.contract import TestRun
 from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.instruction_reviewer import review_rounds
+from tasks.dialogue.programs import Place
 from tasks.dialogue.transcript import Transcript
+from tasks.worker.placed_programs import program_in_place
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, scores_of, verdicts_of, write_rows
+from tests.tasks.benchmarks.codeif.laid_out import placed
 from tests.tasks.benchmarks.codeif.test_cast import Numbered
 from tests.tasks.benchmarks.ended_episode import ended_episode
 
@@ -128,6 +131,21 @@ def scored(task: tuple[Problem, Dialog], ending: Ending, table: Table) -> dict[t
 
     verdicts = verdicts_of(episode, BENCHMARK.programs.test_runs(problem, dialog, episode, {}), judge)
     return {(s.turn, s.metric): s.unscored_reason or s.value for s in scores_of(problem, dialog, episode, verdicts)}
+
+
+def test_a_project_that_is_away_for_a_moment_ends_the_dialogue_as_a_fault_that_is_tried_again() -> None:
+    class Away:
+        async def run(self, kind: SuiteKind, code: str, tests: tuple[str, ...], place: Place | None = None) -> ProgramVerdict:
+            program_in_place((), kind, code, tests, place)
+            raise AssertionError("the project is there")
+
+    bundled = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))
+    staged = placed(BENCHMARK.data.stage(bundled, SAMPLE_REPOSITORIES), bundled / "projects")
+    problem, dialog = staged.problems[0], staged.dialogs[0]
+    request = CastRequest(DYNAMIC, {}, problem, dialog, Numbered(), None, Sampling(), Away())
+    opening = Transcript(problem, dialog, sample=0, seed=0, turn=1)
+    ending = asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None))
+    assert ending.stop_reason is StopReason.INFRA
 
 
 def test_it_ends_after_twice_the_number_of_instructions(task: tuple[Problem, Dialog]) -> None:

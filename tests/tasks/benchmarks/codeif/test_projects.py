@@ -4,8 +4,10 @@ The variable CODEIF_REPOS names a folder that `parley build codeif-repos` made, 
 """
 
 import json
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from schemas.errors import UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repositories.projects import LAYOUT, lay_out, projects
+from tasks.benchmarks.codeif.repositories.projects import LAYOUT, PYTEST, Project, lay_out, projects
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks
 
@@ -134,6 +136,28 @@ def test_five_projects_come_from_the_registry_alone(tmp_path: Path, shared_data:
         assert passes(gold[BASE_INSTRUCTION]), (problem.problem_id, gold)
     again = lay_out(tmp_path, {}, (), lambda _: None)
     assert {line.partition(": ")[2] for line in again} == {"is there already"}
+
+
+def test_all_pins_bound_what_is_installed_beside_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout, told = tmp_path / "checkout", list[tuple[tuple[str, ...], str]]()
+    checkout.mkdir()
+    (checkout / "thing.py").write_text("def thing(): ...\n", encoding="utf-8")
+    git = ("git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b")
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "thing")):
+        subprocess.run((*git, *arguments), check=True)
+    ours = f"pydantic=={version('pydantic')}"
+    thing = Project(repository="o/thing", commit="HEAD", packages=("numpy==0.0.1", ours))
+    monkeypatch.setattr(f"{lay_out.__module__}.projects", lambda: {"Domain/thing": thing})
+
+    def pip(*arguments: str) -> None:
+        told.append((arguments, Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8")))
+
+    monkeypatch.setattr(f"{lay_out.__module__}._pip", pip)
+    (line,) = lay_out(tmp_path / "out", {"o/thing": checkout}, (), lambda _: None)
+    assert "FAILED" not in line
+    ((arguments, bounds),) = told
+    assert arguments[-2:] == (PYTEST, "numpy==0.0.1")
+    assert bounds.splitlines() == [PYTEST, "numpy==0.0.1", ours]
 
 
 def test_a_checkout_of_nobody_s_project_is_refused(tmp_path: Path) -> None:
