@@ -96,9 +96,11 @@ class Construct(Protocol):
 
 
 class EstimateCalls(Protocol):
-    """Counts the calls of each role, before anything is asked."""
+    """Counts the calls of each role, before anything is started or asked."""
 
-    def __call__(self, *, staged: "Staged", options: Options) -> Mapping[str, int]: ...
+    def __call__(self, *, staged: "Staged", options: Options) -> Mapping[str, int]:
+        """Role -> calls. Raises ConfigError: the data lack what the construction begins with."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tasks.benchmarks.raw_lines import Fault, Line
 HUB = "hf:"
 """Begins a dataset of the hub, given in the place of a path: `hf:OWNER/NAME` or `hf:OWNER/NAME@SPLIT`."""
 _BATCH_ROWS = 256
-csv.field_size_limit(1 << 26)
+_LONGEST_CELL = 1 << 26
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
@@ -34,11 +34,15 @@ def read_parquet(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]
 
 
 def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
-    """Rows of a file with a line of names, numbered from 1, with whichever of the columns it has; a fault ends them."""
+    """Rows of a file with a line of names, numbered from 1, with whichever of the columns it has.
+
+    A row of another number of fields is a fault of its own. A fault of the file ends them.
+    """
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for row in csv.DictReader(file, strict=True):
+            rows = csv.DictReader(file, strict=True)
+            while (row := _next_row(rows)) is not None:
                 number += 1
                 if None in row or None in row.values():
                     yield Fault(number, "broken_csv", "the row has another number of fields than the first line")
@@ -46,6 +50,15 @@ def read_csv(path: Path, columns: Collection[str]) -> Iterator[Line | Fault]:
                 yield Line(number, _as_json({name: cell for name, cell in row.items() if name in columns}))
     except (OSError, ValueError, csv.Error) as fault:
         yield Fault(number + 1 if number else 0, "unreadable_file", str(fault).partition("\n")[0] or type(fault).__name__)
+
+
+def _next_row(rows: "csv.DictReader[str]") -> dict[str, Any] | None:
+    """The next row, whose cells may be long. The bound is the whole process's: it is put back."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        return next(rows, None)
+    finally:
+        csv.field_size_limit(before)
 
 
 def is_hub_dataset(source: Path | str) -> bool:

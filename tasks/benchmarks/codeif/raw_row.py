@@ -1,5 +1,6 @@
 """One row of a task file in upstream's own format, validated."""
 
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -8,7 +9,8 @@ from pydantic_core import PydanticCustomError
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tasks.benchmarks.raw_lines import Text, validated
 
-_OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
+OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn")
+"""Reasons of quarantine that rows of functions and of repositories share, beside those of any row."""
 
 
 def _as_list(tests: Any) -> Any:
@@ -21,14 +23,34 @@ def _some_tests(tests: list[str]) -> list[str]:
     return tests
 
 
-def _known(name: str) -> str:
-    if name not in STRATEGIES:
-        raise PydanticCustomError("unknown_requirement", "unknown requirement; known: {known}", {"known": ", ".join(STRATEGIES)})
-    return name
+def known_strategy(names: Sequence[str]) -> Callable[[str], str]:
+    """A validator that takes these names alone."""
+
+    def known(name: str) -> str:
+        if name not in names:
+            listed = ", ".join(names)
+            raise PydanticCustomError("unknown_requirement", "unknown requirement; known: {known}", {"known": listed})
+        return name
+
+    return known
+
+
+def check_turns(turns: Sequence[str], requirements: Collection[str]) -> None:
+    """Raise unless each turn gives one of the requirements, which no other turn gives.
+
+    Raises:
+        PydanticCustomError: unknown_turn or duplicate_turn.
+    """
+    for name in turns:
+        if name not in requirements:
+            said = "multi-turn names {name}, which the row's requirements lack"
+            raise PydanticCustomError("unknown_turn", said, {"name": name})
+        if turns.count(name) > 1:
+            raise PydanticCustomError("duplicate_turn", "multi-turn names {name} more than once", {"name": name})
 
 
 Tests = Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_some_tests)]
-StrategyName = Annotated[str, AfterValidator(_known)]
+StrategyName = Annotated[str, AfterValidator(known_strategy(STRATEGIES))]
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
@@ -53,13 +75,7 @@ class RawRow(BaseModel):
 
     @model_validator(mode="after")
     def _turns_have_requirements(self) -> "RawRow":
-        for name in self.multi_turn:
-            if name not in self.requirements:
-                raise PydanticCustomError(
-                    "unknown_turn", "multi-turn names {name}, which the row's requirements lack", {"name": name}
-                )
-            if self.multi_turn.count(name) > 1:
-                raise PydanticCustomError("duplicate_turn", "multi-turn names {name} more than once", {"name": name})
+        check_turns(self.multi_turn, self.requirements)
         return self
 
     def turn_order(self, dataset_version: str) -> tuple[str, ...]:
@@ -79,4 +95,4 @@ def parse_row(raw: dict[str, Any]) -> RawRow:
     Raises:
         BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn or duplicate_turn.
     """
-    return validated(RawRow, raw, _OWN_REASONS)
+    return validated(RawRow, raw, OWN_REASONS)

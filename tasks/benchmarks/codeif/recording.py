@@ -72,8 +72,8 @@ def _answer_files(experiments: Path, part: str, model_name: str) -> tuple[Path, 
     folder = experiments / part / model_name
     if not (experiments / BASE).is_dir() or not (experiments / N_ROUND).is_dir():
         raise SourceUnreadable(
-            f"{experiments} does not hold the folders {BASE} and {N_ROUND}."
-            " Give function/Experiments of CodeIF-Bench's repository"
+            f"{experiments} does not hold the folders {BASE} and {N_ROUND}, nor a folder of each model that does."
+            " Give function/Experiments of CodeIF-Bench's repository, or repo/Experiments/level_1 for repository tasks"
         )
     if model_name not in published_models(experiments):
         raise UnknownName("published model", model_name, published_models(experiments))

@@ -1,6 +1,5 @@
 """CodeIF-Bench's tasks as dialogs and problems: functions (L1 part 1) and repositories. Other rows go to quarantine."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from tasks.benchmarks.codeif.repositories.raw_repository import parse_repository
 from tasks.benchmarks.codeif.repositories.repository import repository_dialog, repository_problem
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.source import task_files
-from tasks.benchmarks.codeif.strategies import PACKAGES, STRATEGIES, STRATEGY_SLOT, problem_id
+from tasks.benchmarks.codeif.strategies import STRATEGIES, STRATEGY_SLOT, imported_packages, problem_id
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_object, quarantined_row, read_lines, relative_name
 
 BENCHMARK_NAME = "codeif"
 LEVEL = "L1"
-
-_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
@@ -81,7 +78,8 @@ def _stage_line(
     """A row as it is, but for the turns that published runs had instead of its own."""
     raw = parse_object(line.content)
     if "namespace" in raw:
-        raw |= {"multi-turn": list(turns[raw["namespace"]])} if raw["namespace"] in turns else {}
+        published = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
+        raw |= {"multi-turn": list(published)} if published else {}
         return _stage_repository(raw, file, line.number, dataset_version, first_seen)
     row = parse_row(raw)
     identity = problem_id(row.task_id)
@@ -123,7 +121,6 @@ def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: in
         for name in STRATEGIES
         if name in row.requirements
     )
-    tests = "\n".join(test for instruction in (base, *others) for test in instruction.suite.tests)
     return Problem(
         benchmark=BENCHMARK_NAME,
         dataset_version=dataset_version,
@@ -132,7 +129,7 @@ def _problem(row: RawRow, digest: str, dataset_version: str, file: str, line: in
         prompt=row.prompt,
         instructions=(base, *others),
         reference_code=row.code,
-        packages=tuple(package for package, pattern in _IMPORTED.items() if pattern.search(tests)),
+        packages=imported_packages(test for instruction in (base, *others) for test in instruction.suite.tests),
         source_file=file,
         source_line=line,
         row_digest=digest,

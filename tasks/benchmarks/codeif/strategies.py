@@ -1,5 +1,8 @@
 """The instruction strategies (CodeIF-Bench Table 1) and their fixed slots."""
 
+import re
+from collections.abc import Iterable, Mapping
+
 from schemas.problem import BASE_INSTRUCTION
 
 FUNCTIONALITY_EXTENSION = "Functionality Extension"
@@ -24,8 +27,21 @@ REPOSITORY_STRATEGIES: tuple[str, ...] = (*STRATEGIES[:-1], *CONTEXT_STRATEGIES,
 SLOTS_OF_REPOSITORIES: dict[str, int] = {name: slot for slot, name in enumerate((BASE_INSTRUCTION, *REPOSITORY_STRATEGIES), 1)}
 """Their slots: 8 and 9 are the context's, 10 is Functionality Extension."""
 
+
+def strategy_slots(level: str) -> Mapping[str, int]:
+    """Strategy -> its slot, of those that tasks of a level have."""
+    return STRATEGY_SLOT if level == "L1" else SLOTS_OF_REPOSITORIES
+
+
 PACKAGES: tuple[str, ...] = ("pycodestyle", "mccabe", "radon", "numpy")
 """Distributions that tests import (numpy: some published answers do)."""
+_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
+
+
+def imported_packages(tests: Iterable[str]) -> tuple[str, ...]:
+    """Those of `PACKAGES` that tests import."""
+    text = "\n".join(tests)
+    return tuple(package for package, pattern in _IMPORTED.items() if pattern.search(text))
 
 
 def problem_id(task_id: int) -> str:

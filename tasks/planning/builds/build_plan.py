@@ -171,7 +171,9 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     )
     endpoints = {name: choice.endpoint for name, choice in roles.items()}
     first = _first_rows(staged, request.limit)
-    return BuildPlan(request, home, benchmark, first, _as_begun(home, spec), endpoints, embedder.endpoint if embedder else None)
+    plan = BuildPlan(request, home, benchmark, first, _as_begun(home, spec), endpoints, embedder.endpoint if embedder else None)
+    _ = plan.estimate  # refuses data that it cannot begin with, before anything is started
+    return plan
 
 
 def _choose_models(request: BuildRequest, construction: Construction) -> dict[str, ModelChoice]:

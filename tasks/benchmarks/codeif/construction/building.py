@@ -17,6 +17,7 @@ from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.raw_lines import parse_object
 from tasks.benchmarks.setting import Option, Options
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill
@@ -41,8 +42,18 @@ class _Made:
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
-    """A call for each chosen comment and each pair. Repairs (two a pair at most) and combined solutions are not foreseen."""
-    return {"model": min(int(options[SELECTED]), len(comments_of(staged))) + len(staged.problems) * len(STRATEGIES)}
+    """A call for each chosen comment and each pair. Repairs (two a pair at most) and combined solutions are not foreseen.
+
+    Raises:
+        ConfigError: the data has no comments.
+    """
+    comments = comments_of(staged)
+    if not comments:
+        raise ConfigError(
+            f"the data has no review comments. Give a folder with review_comments*.jsonl by --data, with --dataset-version"
+            f" {DATASET_VERSION}"
+        )
+    return {"model": min(int(options[SELECTED]), len(comments)) + len(staged.problems) * len(STRATEGIES)}
 
 
 async def construct(request: ConstructionRequest) -> Constructed:
@@ -65,11 +76,6 @@ async def construct(request: ConstructionRequest) -> Constructed:
 async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
     """What a model says of the chosen comments, those of one name together, the most frequent first."""
     comments = comments_of(request.staged)
-    if not comments:
-        raise ConfigError(
-            f"the data has no review comments. Give a folder with review_comments*.jsonl by --data, with --dataset-version"
-            f" {DATASET_VERSION}"
-        )
     if request.embedder is None:
         raise ConfigError("comments are chosen by their vectors: name what makes them by --embedder SPEC")
     vectors = await request.embedder.find(comments)
@@ -96,7 +102,7 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
     answer = await request.models["model"].complete(request.question("model", asked, problem_id=f"comment/{n}"))
     begin, end = answer.content.find("{"), answer.content.rfind("}")
     try:
-        read = json.loads(answer.content[begin : end + 1])
+        read = parse_object(answer.content[begin : end + 1].encode("utf-8", "surrogatepass"))
         name, demand = " ".join(str(read["strategy"]).split()).title(), str(read["demand"]).strip()
         return {"strategy": name, "demand": demand, "verifiable": str(read["verifiable"] is True).lower()} if name else None
     except (ValueError, KeyError, TypeError):

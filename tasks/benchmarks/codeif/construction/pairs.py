@@ -1,18 +1,16 @@
 """(instruction, test) pairs for a base task: a model writes them, and each is verified by running it (section 3.3.2)."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
-from schemas.base import Frozen
 from schemas.dialog import Role
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import Outcome
+from tasks.benchmarks.codeif.raw_row import OWN_REASONS, RawRequirement
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
 from tasks.benchmarks.construction import ConstructionRequest
+from tasks.benchmarks.raw_lines import BadRow, Text, parse_object, validated
 from tasks.language.chat_model import Message
 from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill, load_prompt
@@ -31,22 +29,15 @@ DESCRIPTIONS: Mapping[str, str] = {
 }
 """Strategy -> what its requirements are about (Table 1)."""
 MOST_REPAIRS = 2
-UNREADABLE, BREAKS_TASK, FAILS_TEST, NO_SOLUTION = (
-    "unreadable",
-    "solution_breaks_the_task",
-    "solution_fails_its_test",
-    "no_solution",
-)
+UNREADABLE, BREAKS_TASK, FAILS_TEST = "unreadable", "solution_breaks_the_task", "solution_fails_its_test"
 _LONGEST_DETAIL = 600
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
-class Written(Frozen):
-    """What a model writes."""
+class Written(RawRequirement):
+    """What a model writes: a requirement as the native format has it, and code that meets it."""
 
-    requirement: str
-    unit_test: tuple[str, ...]
-    solution: str
+    solution: Text
 
 
 @dataclass(frozen=True)
@@ -105,20 +96,11 @@ async def write_pair(request: ConstructionRequest, problem: Problem, strategy: s
 
 def _read(answer: str) -> Written | str:
     fenced = _FENCE.search(answer)
+    text = fenced[1] if fenced else answer
     try:
-        return Written.model_validate(_with_tests(json.loads(fenced[1] if fenced else answer)))
-    except (ValueError, ValidationError) as error:
-        return f"{UNREADABLE}: it is not the JSON that was asked for ({str(error).splitlines()[0]})"
-
-
-def _with_tests(read: object) -> object:
-    if not isinstance(read, dict):
-        raise ValueError("not an object")
-    tests = read.get("unit_test")
-    tests = [tests] if isinstance(tests, str) else tests
-    if not isinstance(tests, list) or not any(str(test).strip() for test in tests):
-        raise ValueError("unit_test holds no test")
-    return {**{name: read.get(name) for name in ("requirement", "solution")}, "unit_test": [str(test) for test in tests]}
+        return validated(Written, parse_object(text.encode("utf-8", "surrogatepass")), OWN_REASONS)
+    except BadRow as bad:
+        return f"{UNREADABLE}: it is not the JSON that was asked for ({bad.detail})"
 
 
 async def _fault(request: ConstructionRequest, problem: Problem, strategy: str, written: Written) -> str | None:

@@ -1,6 +1,7 @@
 """Chooses review comments that differ: k-centre greedy selection over their vectors (section 3.3.1)."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ def k_centres(vectors: "Sequence[Vector]", k: int) -> tuple[int, ...]:
     """
     if not vectors or k < 1:
         return ()
-    chosen = [0]
-    nearest = [float(vector @ vectors[0]) for vector in vectors]
+    chosen, farthest = [0], 0
+    nearest = [-inf] * len(vectors)
     while len(chosen) < min(k, len(vectors)):
-        rest = [n for n in range(len(vectors)) if n not in set(chosen)]
-        farthest = min(rest, key=lambda n: (nearest[n], n))
+        for n, vector in enumerate(vectors):
+            nearest[n] = max(nearest[n], float(vector @ vectors[farthest]))
+        nearest[farthest] = inf  # chosen: near to itself above all
+        farthest = min(range(len(vectors)), key=nearest.__getitem__)
         chosen.append(farthest)
-        nearest = [max(before, float(vector @ vectors[farthest])) for before, vector in zip(nearest, vectors, strict=True)]
     return tuple(chosen)

@@ -6,31 +6,28 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tasks.benchmarks.codeif.raw_row import Tests
-from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES
+from tasks.benchmarks.codeif.raw_row import OWN_REASONS, Tests, check_turns, known_strategy
+from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, strategy_slots
 from tasks.benchmarks.raw_lines import Text, validated
 
-_OWN_REASONS = ("empty_tests", "unknown_requirement", "unknown_turn", "duplicate_turn", "unsafe_path")
+_LONGEST_FILE = 10_000_000
+"""Lines that a file may have at most."""
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-def _known(name: str) -> str:
-    if name not in REPOSITORY_STRATEGIES:
-        known = ", ".join(REPOSITORY_STRATEGIES)
-        raise PydanticCustomError("unknown_requirement", "unknown requirement; known: {known}", {"known": known})
-    return name
-
-
 def _below(name: str) -> str:
-    path = PurePosixPath(name.partition("::")[0])
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    """A path as it is written shortest, or a node id that begins with one."""
+    written = name.partition("::")[0]
+    path = PurePosixPath(written)
+    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != written or "\0" in written:
         raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": name})
     return name
 
 
 Path = Annotated[Text, AfterValidator(_below)]
-StrategyName = Annotated[str, AfterValidator(_known)]
-Lines = Annotated[list[int], Field(min_length=2, max_length=2)]
+StrategyName = Annotated[str, AfterValidator(known_strategy(REPOSITORY_STRATEGIES))]
+Line = Annotated[int, Field(ge=1, le=_LONGEST_FILE)]
+Lines = Annotated[list[Line], Field(min_length=2, max_length=2)]
 
 
 class RawRequirement(BaseModel):
@@ -69,13 +66,13 @@ class RawRepositoryRow(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RawRepositoryRow":
-        for name in self.multi_turn or ():
-            if name not in self.requirements:
-                raise PydanticCustomError(
-                    "unknown_turn", "multi-turn names {name}, which the row's requirements lack", {"name": name}
-                )
-            if (self.multi_turn or []).count(name) > 1:
-                raise PydanticCustomError("duplicate_turn", "multi-turn names {name} more than once", {"name": name})
+        check_turns(self.multi_turn or (), self.requirements)
+        for name in self.requirements:
+            if name not in strategy_slots(self.level):
+                said = "{name} is of tasks that need their repository's code, and the row's dependencies are none"
+                raise PydanticCustomError("unknown_requirement", said, {"name": name})
+        if self.signature_position[0] > self.body_position[1]:
+            raise PydanticCustomError("wrong_lines", "its signature begins after the end of its body")
         if not self.completion_path.startswith(f"{self.project_path}/"):
             raise PydanticCustomError("unsafe_path", "{name} does not lie below its project", {"name": self.completion_path})
         return self
@@ -114,6 +111,6 @@ def parse_repository_row(raw: dict[str, Any]) -> RawRepositoryRow:
 
     Raises:
         BadRow: missing_field, wrong_type, blank_text, empty_tests, unknown_requirement, unknown_turn, duplicate_turn or
-            unsafe_path.
+            unsafe_path or wrong_lines.
     """
-    return validated(RawRepositoryRow, raw, _OWN_REASONS)
+    return validated(RawRepositoryRow, raw, (*OWN_REASONS, "unsafe_path", "wrong_lines"))

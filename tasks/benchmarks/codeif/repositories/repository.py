@@ -10,7 +10,7 @@ from schemas.placing import AddedTest, Definition, Placing
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from schemas.run import Limits
 from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
-from tasks.benchmarks.codeif.strategies import PACKAGES, REPOSITORY_STRATEGIES, SLOTS_OF_REPOSITORIES, STRATEGY_SLOT
+from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, imported_packages, strategy_slots
 from tasks.benchmarks.placed_trees import Source
 from tasks.dialogue.programs import Place, Tree
 
@@ -22,7 +22,6 @@ PACKAGES_FOLDER = ".packages"
 """Folder of a project with what its tests import and Parley's own environment lacks."""
 _CONTEXT_BEGINS = "The context you need to refer to"
 _PROJECT, _FILE, _NAME, _LINES, _CONTEXT = "project", "file", "definition", "lines", "context_from"
-_IMPORTED = {package: re.compile(rf"\b(?:import|from)\s+{package}\b") for package in PACKAGES}
 _TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(\w+)")
 
 
@@ -38,7 +37,6 @@ def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, versi
         for name in REPOSITORY_STRATEGIES
         if name in row.requirements
     )
-    tests = "\n".join(text for instruction in others for text in instruction.suite.tests)
     return Problem(
         benchmark=benchmark,
         dataset_version=version,
@@ -47,7 +45,7 @@ def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, versi
         prompt=row.prompt,
         instructions=(base, *others),
         reference_code=row.code,
-        packages=("pytest", *(package for package, pattern in _IMPORTED.items() if pattern.search(tests))),
+        packages=("pytest", *imported_packages(text for instruction in others for text in instruction.suite.tests)),
         source_file=file,
         source_line=line,
         row_digest=digest,
@@ -56,7 +54,7 @@ def repository_problem(row: RawRepositoryRow, digest: str, benchmark: str, versi
 
 def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
     """The static conversation of a row."""
-    slots = STRATEGY_SLOT if row.level == "L1" else SLOTS_OF_REPOSITORIES
+    slots = strategy_slots(row.level)
     turns: list[Turn] = []
     for number, name in enumerate((BASE_INSTRUCTION, *row.turn_order), 1):
         labels = (("strategy_slot", str(slots[name])),)

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from schemas.errors import SourceUnreadable, UnknownName
 from tasks.benchmarks.codeif.repositories.raw_repository import StrategyName
+from tasks.benchmarks.raw_lines import Fault, parse_object, read_lines
 from tasks.language.recorded_model import RecordedAnswer
 
 LEVEL_1 = "level_1"
@@ -52,8 +53,7 @@ def repository_recording(folder: Path, model: str) -> Iterator[RecordedAnswer]:
     """
     if model not in repository_models(folder):
         raise UnknownName("published model", model, repository_models(folder))
-    base = {row.namespace: row.completion for row in _rows(folder / model / "base" / _ANSWERS, _BaseAnswer)}
-    answers = {name: [text] for name, text in base.items()}
+    answers = {name: [text] for name, text in _base_answers(folder / model / "base" / _ANSWERS).items()}
     for name, texts in _follow_ups(folder / model).items():
         if name not in answers:
             raise SourceUnreadable(f"{folder / model}: {name} has no base answer, so its turns cannot be counted")
@@ -78,19 +78,38 @@ def published_turns(source: Path) -> Mapping[str, tuple[str, ...]]:
     raise SourceUnreadable(f"dataset version {LEVEL_1} takes its turns from the published runs: none in {places}")
 
 
+def _base_answers(path: Path) -> dict[str, str]:
+    answers: dict[str, str] = {}
+    for row in _rows(path, _BaseAnswer):
+        if answers.setdefault(row.namespace, row.completion) != row.completion:
+            raise SourceUnreadable(f"{path}: {row.namespace} has a second base answer. Leave one of them out")
+    return answers
+
+
 def _follow_ups(folder: Path) -> dict[str, dict[str, str]]:
-    """Namespace -> instruction -> answer; a row that repeats an earlier one counts once."""
+    """Namespace -> instruction -> answer; a row that repeats an earlier one word for word counts once."""
+    path = folder / "n_round" / _ANSWERS
     answers: dict[str, dict[str, str]] = {}
-    for row in _rows(folder / "n_round" / _ANSWERS, _FollowUp):
-        answers.setdefault(row.namespace, {}).setdefault(row.type, row.completion)
+    for row in _rows(path, _FollowUp):
+        if answers.setdefault(row.namespace, {}).setdefault(row.type, row.completion) != row.completion:
+            raise SourceUnreadable(f"{path}: {row.namespace} has a second answer for {row.type!r}. Leave one of them out")
     return answers
 
 
 def _rows(path: Path, kind: type[Row]) -> list[Row]:
     """A file's rows: a line each, or one JSON array in spite of its name."""
-    text = path.read_text(encoding="utf-8")
     try:
-        raw = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line]
-        return [kind.model_validate(row) for row in raw]
-    except (ValueError, ValidationError) as fault:
-        raise SourceUnreadable(f"{path}: {str(fault).splitlines()[0]}") from None
+        return [kind.model_validate(row) for row in _raw_rows(path)]
+    except (ValueError, RecursionError, OSError) as fault:
+        raise SourceUnreadable(f"{path}: {str(fault).partition(chr(10))[0]}") from None
+
+
+def _raw_rows(path: Path) -> Iterator[object]:
+    content = path.read_bytes()
+    if content.lstrip().startswith(b"["):
+        yield from json.loads(content)
+        return
+    for line in read_lines(path):
+        if isinstance(line, Fault):
+            raise ValueError(line.detail)
+        yield parse_object(line.content)

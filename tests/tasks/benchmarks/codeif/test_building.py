@@ -22,6 +22,9 @@ from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, comments
 from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.language.chat_model import ChatRequest, Completion
+from tasks.planning.builds.build_plan import plan_build
+from tasks.planning.request import BuildRequest, ModelRequest
+from tasks.storage.home import Home
 from tests.tasks.benchmarks.codeif.dialogues import write_rows
 
 BUILT = BENCHMARK.constructions["tasks"]
@@ -151,6 +154,58 @@ def test_a_pair_is_mended_by_the_model_or_rejected_with_the_reason(made: tuple[C
     assert "the solution fails the unit test" in asked[1].messages[2].content
 
 
+DEEP = "[" * 100_000
+
+
+class Stubborn(Author):
+    """Gives the same answer whatever it is asked."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__()
+        self.answer = answer
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        self.asked.append(request)
+        return Completion(content=self.answer, finish_reason="stop")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps({"requirement": " ", "unit_test": ["assert True"], "solution": TASK["code"]}),
+        json.dumps({"requirement": "One more.", "unit_test": ["assert True", " "], "solution": TASK["code"]}),
+        json.dumps({"requirement": "Half a pair \ud800.", "unit_test": ["assert True"], "solution": TASK["code"]}),
+        json.dumps({"requirement": "A number.", "unit_test": [5], "solution": TASK["code"]}),
+        DEEP,
+        '{"strategy": ' + DEEP + "}",
+    ],
+    ids=["blank requirement", "one blank test", "surrogate", "no text", "deep", "deep object"],
+)
+def test_an_answer_that_staging_would_refuse_is_rejected_and_ends_nothing(answer: str, tmp_path: Path) -> None:
+    made, _ = build(tmp_path, models={"model": Stubborn(answer)})
+    assert {(row["reason"], row["n_answers"]) for row in json.loads(made.files[REJECTED])} == {("unreadable", 3)}
+    assert made.files[TASKS] == ""
+    (unread,) = json.loads(made.files[STRATEGY_LIST])
+    assert (unread["strategy"], sorted(unread["comments"])) == (None, sorted(COMMENTS))
+
+
+def test_k_centres_takes_so_many_steps_as_vectors_each_time() -> None:
+    n_products = 0
+
+    class Counted:
+        def __init__(self, angle: float) -> None:
+            self.x, self.y = np.cos(angle), np.sin(angle)
+
+        def __matmul__(self, other: "Counted") -> float:
+            nonlocal n_products
+            n_products += 1
+            return self.x * other.x + self.y * other.y
+
+    vectors: Any = [Counted(n / 40) for n in range(120)]
+    assert len(set(k_centres(vectors, 60))) == 60
+    assert n_products == 120 * 59
+
+
 def test_a_test_that_the_base_solution_passes_is_flagged(made: tuple[Constructed, Author]) -> None:
     columns = made[0].review.columns
     rows = [dict(zip(columns, row, strict=True)) for row in made[0].review.rows]
@@ -191,20 +246,15 @@ def test_comments_are_part_of_the_data_and_bad_ones_are_quarantined(tmp_path: Pa
 
 def test_without_comments_it_says_what_to_give(tmp_path: Path) -> None:
     write_rows(tmp_path / "L_1_part_1.jsonl", TASK)
+    asked = BuildRequest(
+        what="codeif-tasks",
+        roles={"model": ModelRequest(spec="control:gold")},
+        embedder=ModelRequest(spec="openai:e", key_env="NO_KEY"),
+        data=str(tmp_path),
+        dataset_version=CONSTRUCTION,
+    )
     with pytest.raises(ConfigError, match="review_comments"):
-        build_of(BENCHMARK.data.stage(tmp_path / "L_1_part_1.jsonl", CONSTRUCTION))
-
-
-def build_of(staged: Any) -> None:
-    request = ConstructionRequest(
-        staged=staged,
-        models={"model": Author()},
-        sampling={"model": BUILT.roles["model"].sampling},
-        options={"selected": "2"},
-        programs=Bare(),
-        embedder=Corners(),
-    )  # type: ignore[arg-type]  (found alone)
-    asyncio.run(BUILT.construct(request))
+        plan_build(asked, Home.at(str(tmp_path / "home")))
 
 
 def test_the_bundled_sample_has_tasks_and_comments() -> None:

@@ -55,7 +55,7 @@ def test_an_unknown_model_lists_those_that_have_both_parts(experiments: Path) ->
 
 
 def test_another_folder_says_which_one_is_wanted(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnreadable, match="function/Experiments"):
+    with pytest.raises(SourceUnreadable, match=r"function/Experiments.*repo/Experiments/level_1"):
         import_recording(tmp_path, "m")
 
 
@@ -121,6 +121,24 @@ def test_runs_of_repository_tasks_have_a_folder_for_each_model(tmp_path: Path) -
     ]
     with pytest.raises(UnknownName, match="m"):
         import_recording(runs, "n")
+
+
+def test_answers_that_differ_are_refused_and_separators_within_a_line_do_not_tear_it(tmp_path: Path) -> None:
+    runs = repository_runs(tmp_path)
+    path = runs / "m" / "n_round" / "result.jsonl"
+    row = {"namespace": "ledger.money.parse_cents", "type": "Exception Handling", "completion": "b\u2028\x85c"}
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert [answer.content for answer in import_recording(runs, "m")] == ["a", "b\u2028\x85c"]
+    write_rows(path, row, row | {"completion": "another"})
+    with pytest.raises(SourceUnreadable, match="second answer for 'Exception Handling'"):
+        import_recording(runs, "m")
+    with pytest.raises(SourceUnreadable, match="second answer"):
+        BENCHMARK.data.stage(tmp_path, LEVEL_1)
+    first = {"namespace": "ledger.money.parse_cents", "completion": "a"}
+    write_rows(path, row)
+    write_rows(runs / "m" / "base" / "result.jsonl", first, first, first | {"completion": "b"})
+    with pytest.raises(SourceUnreadable, match="second base answer"):
+        import_recording(runs, "m")
 
 
 def test_they_are_played_again_with_the_turns_that_they_had(tmp_path: Path) -> None:

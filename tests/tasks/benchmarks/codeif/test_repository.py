@@ -86,11 +86,23 @@ def test_contexts_have_their_slots_and_level_3_takes_the_order_of_level_2() -> N
         ({"multi-turn": ["Code Beauty"]}, "unknown_requirement"),
         ({"multi-turn": ["Code Standard", "Code Standard"]}, "duplicate_turn"),
         ({"signature_position": [1]}, "wrong_type"),
+        ({"namespace": []}, "wrong_type"),
+        ({"completion_path": "Sample/ledger/"}, "unsafe_path"),
+        ({"completion_path": "Sample/ledger//etc/x.py"}, "unsafe_path"),
+        ({"completion_path": "Sample/ledger/a\0b.py"}, "unsafe_path"),
+        ({"signature_position": [0, 0]}, "wrong_type"),
+        ({"body_position": [1, 10**400]}, "wrong_type"),
+        ({"signature_position": [90, 90], "body_position": [2, 3]}, "wrong_lines"),
+        ({"dependency": {}}, "unknown_requirement"),
+        ({"dependency": None}, "missing_field"),
+        ({"requirements": []}, "wrong_type"),
     ],
 )
 def test_a_bad_row_is_quarantined(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "L_2_part_1.jsonl", raw(), raw(**{"namespace": "a.b"} | changes))
-    assert [row.reason for row in BENCHMARK.data.stage(path, "current").quarantined] == [reason]
+    staged = BENCHMARK.data.stage(path, "current")
+    assert [row.reason for row in staged.quarantined] == [reason]
+    assert len(placed(staged, PROJECTS).dialogs) == 1
 
 
 def test_all_files_of_a_folder_are_staged_but_of_the_first_release_functions_alone(tmp_path: Path) -> None:
