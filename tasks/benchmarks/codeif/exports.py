@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from schemas.errors import UsageError
+from tasks.benchmarks.codeif.composition import composition
 from tasks.benchmarks.codeif.strategies import SLOTS_OF_REPOSITORIES
 from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
@@ -111,5 +112,6 @@ EXPORTS: Mapping[str, Export] = {
     "rounds": Export(
         help="IA, CA, IFE and IFR of dynamic runs with n, a column a pair of rounds (Tables 6 and 7, Figure 4)", rows=rounds
     ),
+    "composition": Export(help="what staged data are made of: tasks, projects, instructions a level (Table 2)", rows=composition),
     "strategies": Export(help="IA of two-round runs with n, a column a strategy (Figure 5)", rows=strategies),
 }

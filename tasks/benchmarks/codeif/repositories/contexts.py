@@ -4,7 +4,7 @@ import re
 
 _SECTION = re.compile(r"(?m)^(?=[ \t]*####\w)")
 _HOLE = re.compile(r"(?m)^.*###The function: .*$")
-_CHARACTERS_PER_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
 """About; no model's own tokens are counted."""
 _CUT = "\n[...]\n"
 
@@ -22,7 +22,7 @@ def within_budget(prompt: str, begins: int | None, tokens: int | None) -> str:
     if begins is None or tokens is None:
         return prompt
     sections = [part for part in _SECTION.split(prompt[begins:]) if part]
-    left, shown = tokens * _CHARACTERS_PER_TOKEN, dict[int, str]()
+    left, shown = tokens * CHARACTERS_PER_TOKEN, dict[int, str]()
     by_length = sorted(range(len(sections)), key=lambda n: len(sections[n]))
     for done, n in enumerate(by_length):
         shown[n] = _around(sections[n], left // (len(sections) - done))

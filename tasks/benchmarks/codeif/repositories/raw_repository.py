@@ -1,5 +1,6 @@
 """One row of a repository task's file in upstream's own format (DevEval's fields and CodeIF-Bench's), validated."""
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -47,6 +48,10 @@ class RawDependency(BaseModel):
     cross_file: list[str] = []
 
 
+DEPENDENCIES = tuple(RawDependency.model_fields)
+"""Kinds of dependencies, the nearest first."""
+
+
 class RawRepositoryRow(BaseModel):
     """A task: a function or method of a project, its base tests, and further requirements with a unit test each."""
 
@@ -83,6 +88,11 @@ class RawRepositoryRow(BaseModel):
         if self.dependency.cross_file:
             return "L3"
         return "L2" if self.dependency.intra_class or self.dependency.intra_file else "L1"
+
+    @property
+    def n_dependencies(self) -> Mapping[str, int]:
+        """Kind of dependency -> how many it names."""
+        return {kind: len(getattr(self.dependency, kind)) for kind in DEPENDENCIES}
 
     @property
     def file(self) -> str:

@@ -75,14 +75,20 @@ def repository_dialog(row: RawRepositoryRow, problem: Problem) -> Dialog:
             (_NAME, row.name),
             (_LINES, f"{row.signature_position[0]}-{row.body_position[1]}"),
             *(((_CONTEXT, str(begins)),) if begins >= 0 else ()),
+            *((kind, str(n)) for kind, n in row.n_dependencies.items()),
         ),
         row_digest=problem.row_digest,
     )
 
 
+def project_of(dialog: Dialog) -> str | None:
+    """DOMAIN/PROJECT; None for function tasks."""
+    return dict(dialog.labels).get(_PROJECT)
+
+
 def source_of(dialog: Dialog) -> Source | None:
     """The project that a dialog's programs run in; None for function tasks."""
-    project = dict(dialog.labels).get(_PROJECT)
+    project = project_of(dialog)
     return None if project is None else Source(RESOURCE, project, PACKAGES_FOLDER)
 
 

@@ -9,8 +9,13 @@ import pytest
 from pydantic import BaseModel
 
 from schemas.episode import Episode
+from schemas.errors import UsageError
 from schemas.run import RunRecord, RunSpec
-from tasks.benchmarks.codeif import BENCHMARK
+from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
+from tasks.planning.dataset import write_staged
+from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
+from tests.tasks.benchmarks.codeif.dialogues import raw_row, write_rows
 from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import Run
 from warehouse.publish import publish
@@ -83,3 +88,52 @@ def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_wh
     }
     part = exported(tmp_path, name, runs["a part"].run_id)
     assert {(row["run_id"], row["task_share"]) for row in part} == {(runs["a part"].run_id, 0.5)}
+
+
+def staged(home: Path, data: Path, version: str) -> list[dict[str, Any]]:
+    rows = BENCHMARK.data.stage(data, version)
+    write_staged(rows, BENCHMARK.name, version, Lake(Home(home).lake))
+    return exported(home, "composition")
+
+
+def test_the_composition_of_our_repository_tasks_counted_by_hand(tmp_path: Path) -> None:
+    bundled = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))
+    rows = staged(tmp_path, bundled, SAMPLE_REPOSITORIES)
+    columns = ("level", "n_tasks", "n_projects", "standalone_share", "n_instructions", "n_strategies", "tested_share")
+    assert [[row[name] for name in columns] for row in rows] == [
+        ["L1", 1, 1, 1, 7, 7, 1],
+        ["L2", 1, 1, 0, 9, 9, 1],
+        ["L3", 1, 1, 0, 9, 9, 1],
+        ["all", 3, 1, pytest.approx(1 / 3), 25, 9, 1],
+    ]
+    kinds = ("n_intra_class", "n_intra_file", "n_cross_file", "n_dependencies")
+    assert [[row[kind] for kind in kinds] for row in (rows[0], rows[2])] == [[0, 0, 0, 0], [2, 0, 2, 4]]
+
+
+def test_lengths_are_in_tokens_of_four_characters_and_functions_have_no_project(tmp_path: Path) -> None:
+    write_rows(tmp_path / "L_1_part_1.jsonl", raw_row(prompt="x" * 40))
+    (row,) = staged(tmp_path / "home", tmp_path, "current")
+    assert (row["n_tasks"], row["n_projects"], row["n_dependencies"], row["n_instructions"]) == (1, 0, 0, 3)
+    assert row["base_tokens"] == 10
+    assert row["instruction_tokens"] == pytest.approx(sum(map(len, ("Follow PEP 8.", "Add a third.", "Raise TypeError."))) / 12)
+
+
+def test_without_staged_data_and_with_a_run_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="parley stage codeif"):
+        exported(tmp_path, "composition")
+    with pytest.raises(UsageError, match="leave --run out"):
+        exported(tmp_path, "composition", "abc")
+
+
+@pytest.mark.shared
+def test_table_2_of_the_published_data(tmp_path: Path, shared_data: Path) -> None:
+    """The paper's counts, but for L3's projects (11 there) and the sum of instructions (964 there, and its rows sum up to 973)."""
+    rows = {row["level"]: row for row in staged(tmp_path, shared_data / "codeif_bench", "current")}
+    counts = ("n_tasks", "n_projects", "n_dependencies", "n_instructions", "n_strategies", "tested_share")
+    assert {level: [row[count] for count in counts] for level, row in rows.items()} == {
+        "L1": [70, 14, 0, 487, 7, 1],
+        "L2": [40, 26, 126, 360, 9, 1],
+        "L3": [14, 12, 98, 126, 9, 1],
+        "all": [124, 42, 224, 973, 9, 1],
+    }
+    assert rows["all"]["standalone_share"] == pytest.approx(0.565, abs=0.0005)
