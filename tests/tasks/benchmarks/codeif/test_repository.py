@@ -1,7 +1,6 @@
 """Repository tasks: rows to dialogs, programs in a tree, the controls on our own project, and projects that are not there."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +10,24 @@ from sandbox import registry
 from sandbox.judging.runners.run import run_tests
 from schemas.dialog import MISSING, Dialog
 from schemas.episode import StopReason
-from schemas.errors import ConfigError, SandboxUnavailable, UnknownName, Unscorable
+from schemas.errors import ConfigError, UnknownName, Unscorable
 from schemas.problem import BASE_INSTRUCTION, Problem
-from schemas.run import ModelIdentity, Provider, RunSpec
 from schemas.score import UnscoredReason
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.programs import wanted_programs
 from tasks.benchmarks.codeif.repositories.contexts import within_budget
-from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE, context_from, place_of
+from tasks.benchmarks.codeif.repositories.repository import RESOURCE, context_from, place_of
 from tasks.benchmarks.contract import Staged
 from tasks.dialogue.programs import WantedProgram
-from tasks.planning.dataset import dataset_digest, furnished_data
-from tasks.storage.files.source_trees import tree_files
+from tasks.planning.dataset import furnished_data
 from tasks.storage.home import Home
 from tasks.worker.placed_programs import program_in_place
-from tasks.worker.program_runner import program_id
 from tests.tasks.benchmarks.codeif.dialogues import episode_of, raw_row, scores_of, write_rows
 from tests.tasks.benchmarks.codeif.laid_out import placed
 
 BUNDLED = Path(str(BENCHMARK.data.bundled[SAMPLE_REPOSITORIES]))
 PROJECTS = BUNDLED / "projects"
-SPEC = RunSpec(
-    benchmark="codeif",
-    benchmark_version="1",
-    setting="static",
-    dataset_version=SAMPLE_REPOSITORIES,
-    dataset_digest="d",
-    subject=ModelIdentity(provider=Provider.OPENAI, name="m", revision="1"),
-)
 
 
 def sample(projects: Path | None = PROJECTS) -> Staged:
@@ -185,86 +173,6 @@ def test_a_project_that_is_not_there_is_not_asked_for_and_unscored(tmp_path: Pat
             scores = scores_of(problem, dialog, episode_of(problem, dialog, [], StopReason.NOT_ASKED), ())
             assert {score.unscored_reason for score in scores} == {UnscoredReason.SOURCE_MISSING}
             assert due.scores <= {(score.turn, score.metric) for score in scores}
-
-
-def test_the_content_of_a_project_is_in_the_ids_and_its_place_is_not(tmp_path: Path) -> None:
-    def copied(folder: str, extra: str = "") -> list[str]:
-        project = tmp_path / folder / "Sample" / "ledger"
-        for path in (PROJECTS / "Sample" / "ledger").rglob("*.py"):
-            target = project / path.relative_to(PROJECTS / "Sample" / "ledger")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes() + extra.encode())
-        return [dialog.digest for dialog in sample(tmp_path / folder).dialogs]
-
-    same = copied("one")
-    assert same == copied("two") != copied("three", "# changed\n")
-    assert same != [dialog.digest for dialog in sample(None).dialogs]
-    assert [d.row_digest for d in sample().dialogs] == [d.row_digest for d in sample(None).dialogs]
-
-
-def laid_out(place: Path, **installed: str) -> Path:
-    """The sample's project with packages of these versions beside it, as pip leaves them."""
-    shutil.copytree(PROJECTS, place)
-    for name, version in installed.items():
-        told = place / "Sample" / "ledger" / PACKAGES_FOLDER / f"{name}-{version}.dist-info"
-        told.mkdir(parents=True)
-        (told / "RECORD").write_text(f"../../bin/{name},sha256={place.name}\n", encoding="utf-8")
-    return place
-
-
-def test_the_same_project_laid_out_twice_has_the_same_ids(tmp_path: Path) -> None:
-    one, two = (sample(laid_out(tmp_path / name, pytest="7.4.0")).dialogs for name in ("one", "two"))
-    assert [dialog.digest for dialog in one] == [dialog.digest for dialog in two]
-    assert [dialog.furnished_digest for dialog in one] == [dialog.furnished_digest for dialog in two]
-
-
-def test_other_packages_renew_verdicts_and_no_dialogue(tmp_path: Path) -> None:
-    before, after = (sample(laid_out(tmp_path / version, pytest=version)) for version in ("7.4.0", "7.4.1"))
-    assert [dialog.digest for dialog in before.dialogs] == [dialog.digest for dialog in after.dialogs]
-    assert dataset_digest(before.dialogs) != dataset_digest(after.dialogs)
-    ids = set[str]()
-    for staged in (before, after):
-        one = wanted(staged.problems[0], staged.dialogs[0], "x")
-        ids.add(program_id(SPEC, "here", one.kind, one.code, one.tests, one.place))
-    assert len(ids) == 2
-
-
-def test_a_project_that_goes_away_or_changes_after_planning_is_a_fault_of_the_machine(tmp_path: Path) -> None:
-    staged = sample(laid_out(tmp_path / "projects", pytest="7.4.0"))
-    one = wanted(staged.problems[0], staged.dialogs[0], "def parse_cents(text):\n    return 0")
-
-    def program() -> object:
-        return program_in_place(((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place)
-
-    assert program() is not None
-    tree_files.cache_clear()
-    project = tmp_path / "projects" / "Sample" / "ledger"
-    project.rename(tmp_path / "away")
-    with pytest.raises(SandboxUnavailable, match="was there when the run was planned"):
-        program()
-    with pytest.raises(SandboxUnavailable, match="names no resource"):
-        program_in_place((), one.kind, one.code, one.tests, one.place)
-    (tmp_path / "away").rename(project)
-    assert program() is not None
-    tree_files.cache_clear()
-    (project / "ledger" / "money.py").write_text("def parse_cents(text):\n    return 1\n", encoding="utf-8")
-    with pytest.raises(SandboxUnavailable, match="changed since the run was planned"):
-        program()
-
-
-def test_packages_that_changed_after_planning_are_noticed_too(tmp_path: Path) -> None:
-    staged = sample(laid_out(tmp_path / "projects", pytest="7.4.0"))
-    one = wanted(staged.problems[0], staged.dialogs[0], "x")
-    packages = tmp_path / "projects" / "Sample" / "ledger" / PACKAGES_FOLDER
-    (packages / "pytest-7.4.0.dist-info").rename(packages / "pytest-9.0.0.dist-info")
-    with pytest.raises(SandboxUnavailable, match="changed since"):
-        program_in_place(((RESOURCE, str(tmp_path / "projects")),), one.kind, one.code, one.tests, one.place)
-
-
-def test_a_project_without_the_definition_is_told_before_anything_is_asked(tmp_path: Path) -> None:
-    projects = laid_out(tmp_path / "projects")
-    (projects / "Sample" / "ledger" / "ledger" / "money.py").write_text("def parse_euros(text): ...\n", encoding="utf-8")
-    assert [dialog.tree == MISSING for dialog in sample(projects).dialogs] == [True, False, False]
 
 
 def test_a_tree_of_another_release_is_told_apart_from_a_wrong_answer() -> None:
