@@ -146,8 +146,9 @@ def _changed_rows(before: Rows | None, after: Rows | None) -> list[Difference]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     added, removed = sum(name not in before for name in names), sum(name not in after for name in names)
     said = f"{len(after)} rows: {len(names) - added - removed} changed, {added} added, {removed} removed"
-    layers = {_of_row(before.get(name), after.get(name)) for name in names}
-    first: Layer = next((layer for layer in _LAYERS if layer in layers), "nothing")
+    renewed = {_of_row(before.get(name), after.get(name)) for name in names}
+    layers: list[Layer] = [layer for layer in _LAYERS if layer in renewed]
+    first = layers[0] if layers else "nothing"
     counted = Difference(field="rows", before=f"{len(before)} rows", after=said, reruns=first)
     return [
         counted,
