@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
@@ -15,13 +15,13 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row
 from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.environments import Environments, Recipe
-from tasks.storage.files.git_repositories import Repositories
+from tasks.storage.files.git_repositories import FORMS, Repositories
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 
 REPOS, ENVIRONMENTS = "repos", "environments"
 RESOURCES = {
-    REPOS: "It is the folder of the projects' repositories: bare, checked out, or .bundle",
+    REPOS: f"It is the folder of the projects' repositories: {FORMS}",
     ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of what each instance's tests need",
 }
 
@@ -58,6 +58,12 @@ class EnvironmentsFile(BaseModel):
     environments: dict[str, Pins]
     instances: dict[str, Needs] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        for name in self.environments:
+            self.recipe(name)
+        return self
+
     def needs(self, problem_id: str, repository: RepoSnapshot) -> Needs | None:
         """What an instance needs: as stated for it, or the environment of its project's version."""
         if problem_id in self.instances:
@@ -81,7 +87,7 @@ def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], 
             return staged
         raise ConfigError(
             "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
-            " night's configuration), each bare, checked out or as .bundle"
+            f" night's configuration), each {FORMS}"
         )
     pins = None if listing is None else read_environments(listing)
     with Repositories([repos]) as found:

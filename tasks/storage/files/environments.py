@@ -5,11 +5,15 @@ up to a minute. Inside the sandbox it stands at one place, read-only, with an in
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from secrets import token_hex
+from typing import Self
+
+from pydantic import model_validator
 
 from sandbox.host.python_environment import is_inside, python_roots
 from sandbox.workspace.interface import ENVIRONMENT_PLACE
@@ -19,6 +23,10 @@ from schemas.errors import SandboxUnavailable
 from tasks.storage.replaced_file import replace_file
 
 _BUILD_S = 900
+_OLDEST = (3, 11)
+"""An older interpreter has no `-P`: the candidate's own files could stand for modules."""
+_PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+_PTH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.pth")
 
 
 class Recipe(Frozen):
@@ -30,6 +38,22 @@ class Recipe(Frozen):
     """Pins, `name==version` each."""
     pth: tuple[tuple[str, str], ...] = ()
     """Name and text of .pth files that the interpreter reads as it starts."""
+
+    @model_validator(mode="after")
+    def _nothing_but_pins(self) -> Self:
+        """A line of requirements could name an option, a path or an address, and a file's name lead out of the environment."""
+        version = re.fullmatch(r"(\d+)\.(\d+)", self.python)
+        if version is None:
+            raise ValueError(f"python is {self.python!r}: give a version as 3.11")
+        if (int(version[1]), int(version[2])) < _OLDEST:
+            raise ValueError(f"python is {self.python}: tests are graded on 3.11 and newer; give pins for one of these")
+        for line in self.requirements:
+            if not _PIN.fullmatch(line):
+                raise ValueError(f"requirement {line!r}: must be NAME==VERSION")
+        for name, _ in self.pth:
+            if not _PTH.fullmatch(name):
+                raise ValueError(f"file {name!r}: must be a plain name that ends in .pth")
+        return self
 
     @property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""Repositories on this machine, read by git: bare, checked out, as bundle, or as JSON that lists a project's files."""
+"""Repositories on this machine, read by git: bare, checked out, a `.bundle`, or `.files.json`, a list of a project's files."""
 
 import json
 import os
@@ -8,12 +8,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from schemas.errors import SourceUnreadable
 
+FORMS = "bare, checked out, .bundle or .files.json"
+"""How a repository may lie in a folder."""
+_BUNDLE, _LISTING = ".bundle", ".files.json"
 _DEEPEST = 3
 _ENVIRONMENT = {
     "PATH": os.environ.get("PATH", os.defpath),
@@ -50,15 +53,24 @@ def run_git(folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str
     Raises:
         SourceUnreadable: it failed.
     """
+    done = _ran(folder, *arguments, stdin=stdin, more=more)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise SourceUnreadable(f"{folder}: git {arguments[0]} failed: {said[-300:]}")
+    return done.stdout
+
+
+def _ran(
+    folder: Path, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[bytes]":
     argv = ("git", "-c", "safe.directory=*", "-c", "core.quotePath=false", "-C", str(folder), *arguments)
     try:
         done = subprocess.run(argv, input=stdin, capture_output=True, env={**_ENVIRONMENT, **(more or {})}, check=False)
     except OSError as error:
         raise SourceUnreadable(f"git cannot be run ({error.strerror}): install it") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise SourceUnreadable(f"{folder}: git {arguments[0]} failed: {said[-300:]}")
-    return done.stdout
+    if done.returncode < 0:
+        raise SourceUnreadable(f"{folder}: git {arguments[0]} was ended by signal {-done.returncode}")
+    return done
 
 
 @dataclass(frozen=True)
@@ -70,12 +82,12 @@ class Repository:
     """Its path below the folder that was given, without `.git` and the like."""
 
     def holds(self, commit: str) -> bool:
-        """Whether it has this commit."""
-        try:
-            run_git(self.path, "cat-file", "-e", f"{commit}^{{commit}}")
-        except SourceUnreadable:
-            return False
-        return True
+        """Whether it has this commit.
+
+        Raises:
+            SourceUnreadable: git cannot be run.
+        """
+        return _ran(self.path, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
     def entries(self, commit: str) -> tuple[str, list[GitEntry]]:
         """Id of a commit's tree, and all files and folders in it."""
@@ -146,17 +158,17 @@ class Repositories:
 
     def _below(self, folder: Path) -> list[Repository]:
         if not folder.is_dir():
-            raise SourceUnreadable(f"{folder} is not a folder: give one that holds repositories (bare, bundled or checked out)")
+            raise SourceUnreadable(f"{folder} is not a folder: give one that holds repositories ({FORMS})")
         found = [Repository(self._opened(path), _name(path, folder)) for path in _repositories(folder, _DEEPEST)]
         if not found:
-            raise SourceUnreadable(f"{folder} holds no repository: bare, checked out, .bundle, or .json with files")
+            raise SourceUnreadable(f"{folder} holds no repository: give one with repositories in or below it, each {FORMS}")
         return found
 
     def _opened(self, path: Path) -> Path:
         if path.is_dir():
             return path
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-repository-")))
-        if path.suffix == ".bundle":
+        if path.name.endswith(_BUNDLE):
             run_git(place, "clone", "--quiet", "--bare", str(path.absolute()), str(place / "bare.git"))
             return place / "bare.git"
         _make(place, path)
@@ -170,25 +182,44 @@ def _repositories(folder: Path, levels: int) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.is_dir() and levels:
             yield from _repositories(path, levels - 1)
-        elif path.suffix in (".bundle", ".json") and path.is_file():
+        elif path.name.endswith((_BUNDLE, _LISTING)) and path.is_file():
             yield path
 
 
 def _name(path: Path, folder: Path) -> str:
     inside = path.relative_to(folder).as_posix() if path != folder else path.absolute().as_posix()
-    return re.sub(r"\.(git|bundle|json)$", "", inside)
+    return re.sub(r"\.(git|bundle|files\.json)$", "", inside)
 
 
 def _make(place: Path, listing: Path) -> None:
     """A repository of one commit from a list of files: `{path: [line, ...]}`. The same list gives the same commit everywhere."""
     try:
-        files: dict[str, list[str]] = json.loads(listing.read_text(encoding="utf-8"))
+        files = _listed(json.loads(listing.read_text(encoding="utf-8")))
         for name, lines in files.items():
             path = place / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise SourceUnreadable(f"{listing}: no list of a project's files ({error})") from error
     run_git(place, "init", "--quiet", "--template=", "--initial-branch=main")
     run_git(place, "add", "--all", "--force")
     run_git(place, "commit", "--quiet", "--message=Base")
+
+
+def _listed(given: Any) -> dict[str, list[str]]:
+    """The list, if its names stay below the folder and none is git's own: `.gitattributes` would have git run a command.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    if not isinstance(given, dict) or not given:
+        raise ValueError("it must be an object that has a list of lines for each path")
+    for name, lines in given.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
+            raise ValueError(f"{name!r} is no path below the project's folder")
+        if any(part.lower().startswith(".git") for part in path.parts):
+            raise ValueError(f"{name!r} is a file of git's own")
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise ValueError(f"{name!r} has no list of lines")
+    return given

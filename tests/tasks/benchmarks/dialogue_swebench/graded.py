@@ -46,7 +46,7 @@ def grade(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap")
 
 def base_files(repo: str) -> dict[str, str]:
     """Files of a bundled project."""
-    listed = json.loads((SAMPLE / "repos" / f"{repo.replace('/', '__')}.json").read_text(encoding="utf-8"))
+    listed = json.loads((SAMPLE / "repos" / f"{repo.replace('/', '__')}.files.json").read_text(encoding="utf-8"))
     return {name: "".join(f"{line}\n" for line in lines) for name, lines in listed.items()}
 
 

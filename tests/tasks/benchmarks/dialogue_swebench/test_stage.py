@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import ConfigError, SourceUnreadable
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.benchmarks.dialogue_swebench.furnish import furnish
+from tasks.benchmarks.dialogue_swebench.furnish import furnish, read_environments
 from tasks.benchmarks.dialogue_swebench.personas import drawn_persona, personas
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.trees import TreeStore
@@ -104,6 +104,20 @@ def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp
     assert len(staged.problems) + len(staged.quarantined) == staged.n_input
     bare = furnish(stage(written(tmp_path, rows[1:2]), "x"), None, {"repos": SAMPLE / "repos"}, Home(tmp_path / "home"))
     assert bare.dialogs[0].row_digest != staged.dialogs[0].row_digest, "other packages are another dialogue"
+
+
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ({"python": "3.9", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}}, "3.11 and newer"),
+        ({"python": "3.11", "environments": {"one": {"requirements": ["-r /etc/passwd"]}}}, "NAME==VERSION"),
+        ({"python": "3.11", "environments": {"one": {"requirements": [], "pth": {"../x.pth": ""}}}}, "plain name"),
+    ],
+)
+def test_pins_that_cannot_be_built_are_refused_in_a_sentence(tmp_path: Path, pins: dict[str, Any], said: str):
+    (tmp_path / "pins.json").write_text(json.dumps(pins))
+    with pytest.raises(SourceUnreadable, match=said):
+        read_environments(tmp_path / "pins.json")
 
 
 def test_equal_commits_give_equal_trees_and_the_tests_are_laid_over_them(tmp_path: Path):
