@@ -136,7 +136,7 @@ def user_without_fault(n_met: int, n_judged: int) -> float:
 
 @metric("user_revised", title="revised", better="lower")
 def user_revised(n_revised: int, n_said: int) -> float:
-    """Share of the simulated user's replies that had to be revised before they were said.
+    """Share of the simulated user's replies that had to be revised before they were said, of those whose check could be read.
 
     Raises:
         ValueError: nothing was said, or more was revised than said.

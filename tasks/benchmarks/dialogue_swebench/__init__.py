@@ -25,7 +25,7 @@ _LIMITS = Limits(cpu_s=900.0, wall_s=900.0, memory_mb=2048, processes=128, file_
 BENCHMARK = Benchmark(
     about=About(
         name=BENCHMARK_NAME,
-        version="1",
+        version="2",
         title="Dialogue-SWEBench",
         paper="Dialogue-SWEBench: A Benchmark for Dialogue-Driven Coding Agents",
     ),

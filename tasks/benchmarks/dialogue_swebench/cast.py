@@ -2,7 +2,6 @@
 
 from schemas.dialog import Role
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import Sampling
 from tasks.benchmarks.dialogue_swebench.issue_user import IssueUser
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, PROMPTS, SETTINGS, revises
 from tasks.benchmarks.dialogue_swebench.stage import PERSONA_TEXT
@@ -11,7 +10,6 @@ from tasks.dialogue.seats import Cast
 
 MOST_ROUNDS, MOST_STEPS = 101, 2000
 """Beyond what the agents' own limit of 100 steps lets happen."""
-_MOST_TOKENS_SPOKEN = 400
 
 
 def cast(request: CastRequest) -> Cast:
@@ -33,7 +31,6 @@ def cast(request: CastRequest) -> Cast:
         opening=opening,
         persona=dict(request.dialog.labels)[PERSONA_TEXT],
         model=None if is_alone else request.simulator,
-        sampling=Sampling(max_tokens=min(_MOST_TOKENS_SPOKEN, request.sampling.max_tokens or _MOST_TOKENS_SPOKEN)),
         prompts=PROMPTS,
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,

@@ -13,7 +13,7 @@ from schemas.episode import Step, StepKind, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.dialogue_swebench.patches import diff_in
-from tasks.dialogue.agents.repository import ENDED, STEP_LIMIT
+from tasks.dialogue.agents.repository import ENDED, FINISHED
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.asking import Asked, Messages, Unreadable, ask_until_read
@@ -26,7 +26,11 @@ MOST_WORDS, TRIES = 120, 3
 PART, CANDIDATE, REVIEW = "part", "candidate", "review"
 VIOLATIONS, REVISED, LEFT = "violations", "revised", "violations_left"
 """Labels of a simulated reply: kinds of violations that were found in the candidate; 1 where it was revised; what a program still
-finds wrong with the reply that was said."""
+finds wrong with the reply that was said. The first two are missing where nobody looked."""
+REVIEWED, UNREADABLE = "reviewed", "unreadable"
+"""Label of a reply, and of its check, that no answer of the model could be read for: whether something is wrong is not known."""
+MOST_TOKENS, MOST_REVIEW_TOKENS = 600, 1200
+"""Of a reply and of its check. They are the simulator's own: the subject's limit says nothing of it."""
 TOO_LONG = "too_long"
 _NAME = "User:"
 _SHOWN_AGAIN = 2000
@@ -53,7 +57,6 @@ class IssueUser:
     persona: str
     model: ChatModel | None
     """None where nobody answers: after its first message the user is not available."""
-    sampling: Sampling
     prompts: Mapping[str, str]
     revises: bool = True
     unavailable: str | None = None
@@ -82,16 +85,18 @@ class IssueUser:
             return self._said(transcript, candidate, ())
         if len(taken) == 1:
             return await self._review(transcript, candidate)
-        violations = tuple(filter(None, dict(taken[1].labels)[VIOLATIONS].split(",")))
+        known = dict(taken[1].labels)
+        violations = tuple(filter(None, known[VIOLATIONS].split(",")))
         if not violations:
-            return self._said(transcript, candidate, ())
+            unknown = known.get(REVIEWED) == UNREADABLE
+            return self._said(transcript, candidate, ((REVIEWED, UNREADABLE),) if unknown else ((VIOLATIONS, ""), (REVISED, "0")))
         return await self._revised(transcript, candidate, taken[1].content, violations)
 
     def _end(self, transcript: Transcript) -> Stop | None:
         last = transcript.messages[-1]
         ended = dict(last.labels).get(ENDED)
         if ended is not None:
-            return Stop(StopReason.TURN_LIMIT if ended == STEP_LIMIT else StopReason.FINISHED)
+            return Stop(StopReason.FINISHED if ended == FINISHED else StopReason.TURN_LIMIT)
         if self.ends_with_diff and (not last.content.strip() or diff_in(last.content) is not None):
             return Stop(StopReason.FINISHED)
         return Stop(StopReason.FINISHED) if self.model is None and self.unavailable is None else None
@@ -115,7 +120,8 @@ class IssueUser:
         found = asked.value.violations if asked.value is not None else ()
         kinds = dict.fromkeys([*(one.kind for one in found), *_hard_faults(candidate)])
         told = asked.value.model_dump_json() if asked.value is not None else json.dumps({"unreadable": asked.reason})
-        labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)))
+        read = "yes" if asked.value is not None else UNREADABLE
+        labels = ((PART, REVIEW), (VIOLATIONS, ",".join(kinds)), (REVIEWED, read))
         return self._step(transcript, asked, told, StepKind.ARTIFACT, labels)
 
     async def _revised(self, transcript: Transcript, candidate: str, review: str, violations: tuple[str, ...]) -> Step:
@@ -144,7 +150,7 @@ class IssueUser:
     ) -> Asked[T]:
         request = ChatRequest(
             messages=messages,
-            sampling=self.sampling,
+            sampling=Sampling(max_tokens=MOST_TOKENS if schema is None else MOST_REVIEW_TOKENS),
             seed=transcript.seed,
             problem_id=transcript.problem.problem_id,
             turn=transcript.turn,
@@ -175,8 +181,8 @@ class IssueUser:
             n_calls=spent(asked.answers).n_calls,
         )
 
-    def _said(self, transcript: Transcript, reply: str, violations: tuple[str, ...]) -> Step:
-        labels = ((VIOLATIONS, ",".join(violations)), (REVISED, "0"), (LEFT, ",".join(_hard_faults(reply))))
+    def _said(self, transcript: Transcript, reply: str, found: tuple[tuple[str, str], ...]) -> Step:
+        labels = (*found, (LEFT, ",".join(_hard_faults(reply))))
         return Step(turn=transcript.turn, role=self.role, content=reply, labels=labels)
 
     def _step(

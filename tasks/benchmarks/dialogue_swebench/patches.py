@@ -4,11 +4,11 @@ import re
 
 from schemas.dialog import Role
 from schemas.episode import Episode, StepKind
+from tasks.dialogue.agents.repository import PATCH
 
 _BEGINS = re.compile(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", re.MULTILINE)
-_FENCE_ENDS = re.compile(r"^[ \t]*```[ \t]*$", re.MULTILINE)
-PATCH = "patch"
-"""Label of the step that holds an agent's patch."""
+_FENCE_ENDS = re.compile(r"^(?:`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
+"""At the very beginning of a line: in a diff that is no line, since each has a sign or a blank before it."""
 
 
 def diff_in(answer: str) -> str | None:
@@ -25,15 +25,14 @@ def diff_in(answer: str) -> str | None:
 def final_patch(episode: Episode) -> tuple[int, str | None]:
     """The last round that was answered, and the dialogue's patch: empty where nothing was changed.
 
+    What an agent left in its workspace is taken alone, whatever it says beside it. Without an agent, the last diff that was said.
     None for the patch where there was no answer at all.
     """
-    patch: str | None = None
-    turn = 1
-    for step in episode.steps:
-        if step.role is not Role.ASSISTANT:
-            continue
-        if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels):
-            turn, patch = step.turn, step.content
-        elif step.kind is StepKind.MESSAGE:
-            turn, patch = step.turn, (patch or diff_in(step.content) or "")
-    return turn, patch
+    own = [step for step in episode.steps if step.role is Role.ASSISTANT]
+    left = [step for step in own if step.kind is StepKind.ARTIFACT and any(name == PATCH for name, _ in step.labels)]
+    said = [step for step in own if step.kind is StepKind.MESSAGE]
+    turn = max((step.turn for step in (*left, *said)), default=1)
+    if left:
+        return turn, left[-1].content
+    diffs = [diff for step in said if (diff := diff_in(step.content)) is not None]
+    return turn, diffs[-1] if diffs else "" if said else None

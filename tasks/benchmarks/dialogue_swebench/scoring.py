@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
-from schemas.dialog import Dialog, Role
-from schemas.episode import StepKind
+from schemas.dialog import Dialog
+from schemas.episode import Episode, StopReason
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
 from tasks.benchmarks.dialogue_swebench.programs import FAIL_TO_PASS, PASS_TO_PASS
 from tasks.benchmarks.dialogue_swebench.rubrics import COHERENCE, NATURALNESS, SEEKING, USER_TURN, agent_messages, user_replies
-from tasks.benchmarks.dialogue_swebench.settings import SETTINGS
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, revises
 from tasks.benchmarks.setting import Options
-from tasks.dialogue.agents.repository.labels import ENDED, PATCH, SENT_BY_TOOL
+from tasks.dialogue.agents.repository.labels import n_answers
 from tasks.metrics.registry import Metric
 from tasks.metrics.repository_dialogue import (
     agent_steps,
@@ -60,10 +60,18 @@ def score(request: ScoreRequest) -> Sequence[Score]:
 
 
 def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float], Value]]:
+    if cut_off := _cut_off(played.episode):
+        yield from dict.fromkeys((*PLAYED, *(JUDGED if SETTINGS[request.setting].rubrics else ())), cut_off).items()
+        return
     yield resolved, _resolved(request, played)
-    yield from _counts(played).items()
+    yield from _counts(request, played).items()
     if SETTINGS[request.setting].rubrics:
         yield from _judged(played).items()
+
+
+def _cut_off(episode: Episode) -> UnscoredReason | None:
+    """Why a dialogue was not played to its end, where that is nobody's doing who speaks in it: half a dialogue has no figures."""
+    return reason_of(episode, 1) if episode.stop_reason in (StopReason.INFRA, StopReason.NOT_ASKED) else None
 
 
 def _resolved(request: ScoreRequest, played: Played) -> Value:
@@ -82,15 +90,12 @@ def _missing(verdict: TestVerdict, played: Played) -> UnscoredReason | None:
     return reason_of(played.episode, verdict.turn) if verdict.outcome is Outcome.ERROR else None
 
 
-def _counts(played: Played) -> Values:
-    made = {PATCH, ENDED, SENT_BY_TOOL}
-    own = [step for step in played.episode.steps if step.role is Role.ASSISTANT and step.kind is not StepKind.OBSERVATION]
-    n_answers = sum(made.isdisjoint(name for name, _ in step.labels) for step in own)
-    labels = [dict(step.labels) for step in user_replies(played.episode)]
+def _counts(request: ScoreRequest, played: Played) -> Values:
+    labels = [dict(step.labels) for step in user_replies(played.episode) if revises(request.setting)]
     revised = [one[REVISED] == "1" for one in labels if REVISED in one]
     return {
         dialogue_turns: dialogue_turns(len(agent_messages(played.episode))),
-        agent_steps: agent_steps(n_answers),
+        agent_steps: agent_steps(n_answers(played.episode.steps)),
         user_revised: user_revised(sum(revised), len(revised)) if revised else UnscoredReason.UNDEFINED,
     }
 

@@ -66,6 +66,8 @@ def _read(path: Path) -> Iterator[Line | Fault]:
 def _queries(source: Path) -> dict[str, str]:
     """Instance -> its fixed first message, from the file beside the data.
 
+    A line without one (`null`, or blank) leaves the instance to its title.
+
     Raises:
         SourceUnreadable: a line that is none.
     """
@@ -76,9 +78,13 @@ def _queries(source: Path) -> dict[str, str]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row: Any = json.loads(line)
-            found[row["instance_id"]] = str(row["query"])
+            name, query = row["instance_id"], row["query"]
         except (ValueError, KeyError, TypeError):
             raise SourceUnreadable(f'{path} line {number}: is no {{"instance_id", "query"}}') from None
+        if not isinstance(name, str) or not isinstance(query, str | None):
+            raise SourceUnreadable(f"{path} line {number}: instance_id and query must be texts")
+        if query and query.strip():
+            found[name] = query
     return found
 
 

@@ -1,5 +1,6 @@
 """Agents that work in a repository and may talk with its user: one loop, and a prompt file for each agent."""
 
+from tasks.dialogue.agents.repository.labels import CONTEXT as CONTEXT
 from tasks.dialogue.agents.repository.labels import ENDED as ENDED
 from tasks.dialogue.agents.repository.labels import FINISHED as FINISHED
 from tasks.dialogue.agents.repository.labels import PATCH as PATCH

@@ -8,7 +8,7 @@ from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, RepositorySeat
-from tasks.language.prompt import PromptTexts
+from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
 _SHELL_STATE = f"export PATH={ENVIRONMENT_PLACE}/bin:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1 PAGER=cat GIT_PAGER=cat TERM=dumb"
@@ -23,12 +23,12 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
     texts = PromptTexts(__name__.rpartition(".")[0], (prompt, "work"))
 
     def begin(request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]:
-        return _begin(request, f"{texts[prompt]}\n\n{texts['work']}")
+        return _begin(request, f"{texts[prompt]}\n\n{fill(texts['work'], steps=request.options[STEPS])}")
 
     steps = tuple(str(n) for n in range(1, MOST_STEPS + 1))
     return Agent(
         name=name,
-        version="1",
+        version="2",
         help=help,
         begin=begin,
         options=(AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),),

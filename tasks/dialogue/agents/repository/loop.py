@@ -1,5 +1,7 @@
 """The loop of agents in a repository: the model answers, its tools run, until it ends or has no step left.
 
+What it says to the user in the answer that ends the work belongs to its last words: nobody is heard after them.
+
 Everything is read from the steps: a loop that is made anew from them goes on where a killed one was.
 """
 
@@ -11,17 +13,18 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
 from schemas.run import Sampling
-from tasks.dialogue.agents.repository.labels import DROPPED, ENDED, FINISHED, PATCH, SENT_BY_TOOL, STEP_LIMIT
-from tasks.dialogue.agents.repository.tools import (
-    FINISH,
-    MESSAGE_USER,
-    SENT,
-    Bash,
-    EditFile,
-    Finish,
-    MessageUser,
-    take_patch,
+from tasks.dialogue.agents.repository.labels import (
+    CONTEXT,
+    DROPPED,
+    ENDED,
+    FINISHED,
+    PATCH,
+    SENT_BY_TOOL,
+    STEP_LIMIT,
+    n_answers,
 )
+from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, Bash, EditFile, Finish, MessageUser
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
@@ -33,7 +36,7 @@ _KEPT_OBSERVATIONS = (12, 6, 3, 1, 0)
 """How many of the latest observations stay, in turn, where the conversation is longer than the context."""
 _NOT_KEPT = "[an old observation, left out since the context is full]"
 _EMPTY = "Your answer is empty. Call a tool, write to the user, or call finish."
-_MALFORMED = "malformed"
+_MALFORMED, _ENDS = "malformed", "ends"
 
 
 @dataclass(frozen=True)
@@ -62,32 +65,48 @@ class RepositorySeat:
         """
         if pending := transcript.pending_calls:
             return await observe(self.tools, pending[0], transcript.turn)
+        if patch := next(filter(_is_patch, transcript.taken), None):
+            return self._last_words(transcript, patch)
+        if _is_to_end(transcript):
+            return await self._patch(transcript, FINISHED)
         if (step := _due_after_calls(transcript)) is not None:
             return step
-        if _is_to_end(transcript):
-            return await self._patch_or_end(transcript, _last_words(transcript), FINISHED)
-        if _n_answers(transcript.steps) >= self.most_steps:
-            return await self._patch_or_end(transcript, "", STEP_LIMIT)
+        if n_answers(transcript.steps) >= self.most_steps:
+            return await self._patch(transcript, STEP_LIMIT)
         return await self._answer(transcript)
 
-    async def _patch_or_end(self, transcript: Transcript, words: str, reason: str) -> Step:
-        """The patch as an artifact, then the last message."""
-        if not any(name == PATCH for step in transcript.taken for name, _ in step.labels):
-            patch, how = await take_patch(self.workspace)
-            return Step(turn=transcript.turn, role=self.role, content=patch, kind=StepKind.ARTIFACT, labels=((PATCH, how),))
+    async def _patch(self, transcript: Transcript, reason: str, asked: Sequence[Completion] = ()) -> Step:
+        """The patch as an artifact, and why the work is over.
+
+        Args:
+            asked: answers that came to nothing, whose requests count.
+        """
+        patch, how = await take_patch(self.workspace)
+        labels = ((PATCH, how), (_ENDS, reason))
+        step = _step(transcript, asked) if asked else Step(turn=transcript.turn, role=self.role, content="")
+        return step.model_copy(update={"content": patch, "kind": StepKind.ARTIFACT, "labels": labels})
+
+    def _last_words(self, transcript: Transcript, patch: Step) -> Step:
+        """The last message: what is said to the user as the work ends."""
+        called = [_argument(call, "message") for name in (MESSAGE_USER, FINISH) for call in _calls_named(transcript, name)]
+        reason = dict(patch.labels)[_ENDS]
+        words = "\n\n".join(filter(None, called)) if reason == FINISHED else ""
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
 
     async def _answer(self, transcript: Transcript) -> Step | Stop:
         dropped = 0
         asked: list[Completion] = []
         for kept in (None, *_KEPT_OBSERVATIONS):
-            messages, dropped = _messages(self.system, transcript, kept)
+            messages, n_left_out = _messages(self.system, transcript, kept)
+            if kept is not None and n_left_out == dropped:
+                continue  # the conversation that was asked with before
+            dropped = n_left_out
             answer = await self.model.complete(self._request(transcript, messages))
             asked.append(answer)
             if answer.content or answer.calls or answer.finish_reason != "context_length":
                 break
         else:
-            return await self._patch_or_end(transcript, "", STEP_LIMIT)
+            return await self._patch(transcript, CONTEXT, asked)
         step = _step(transcript, asked)
         labels = ((DROPPED, str(dropped)),) if dropped else ()
         if not step.content.strip() and not step.calls:
@@ -108,12 +127,6 @@ class RepositorySeat:
         )
 
 
-def _n_answers(steps: Sequence[Step]) -> int:
-    """Answers of the model so far: the agent's own steps, but those that the loop makes of them."""
-    made = {PATCH, ENDED, SENT_BY_TOOL}
-    return sum(step.role is Role.ASSISTANT and made.isdisjoint(name for name, _ in step.labels) for step in steps)
-
-
 def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:
     """Calls of the round's last answer that name a tool and were carried out."""
     heard = {
@@ -125,7 +138,7 @@ def _calls_named(transcript: Transcript, name: str) -> list[ToolCall]:
 
 def _is_fresh(transcript: Transcript) -> bool:
     """Whether the latest answer of the round called tools, and all of them were answered."""
-    answers = [step for step in transcript.taken if step.kind is not StepKind.OBSERVATION and not _is_patch(step)]
+    answers = [step for step in transcript.taken if step.kind is not StepKind.OBSERVATION]
     return bool(answers) and answers[-1].kind is StepKind.TOOL_CALL
 
 
@@ -143,10 +156,6 @@ def _due_after_calls(transcript: Transcript) -> Step | None:
 
 def _is_to_end(transcript: Transcript) -> bool:
     return _is_fresh(transcript) and bool(_calls_named(transcript, FINISH))
-
-
-def _last_words(transcript: Transcript) -> str:
-    return "\n\n".join(filter(None, (_argument(call, "message") for call in _calls_named(transcript, FINISH))))
 
 
 def _argument(call: ToolCall, name: str) -> str:

@@ -1,6 +1,5 @@
 """The tools of agents in a repository: a shell, an editor, a message to the user, and the end."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -197,30 +196,3 @@ class Finish:
         if "message" in arguments:
             text_of(arguments, "message", FINISH)
         return Observed("The work is handed in.")
-
-
-_TAKE_PATCH = r"""
-cd "$1" && export GIT_INDEX_FILE=/tmp/.parley-index GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
-base=$(git rev-list --max-parents=0 HEAD 2>/dev/null | tail -n 1)
-[ -n "$base" ] || exit 3
-rm -f "$GIT_INDEX_FILE"
-git -c core.fsmonitor=false -c core.hooksPath=/dev/null read-tree "$base" && git -c core.fsmonitor=false add -A . &&
-git -c core.fsmonitor=false -c diff.external= --no-pager diff --cached --no-ext-diff --no-textconv --no-color --binary \
-  --full-index --src-prefix=a/ --dst-prefix=b/ "$base"
-code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
-"""
-_PATCH_LIMITS = _SHELL_LIMITS.model_copy(update={"output_kb": 4096})
-_CUT = re.compile(rb"\[\.\.\.|bytes left out")
-
-
-async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple[str, str]:
-    """What was changed since the first commit, as a unified diff, and how that went: `git diff`, or why there is none."""
-    done = await workspace.run(("/bin/sh", "-c", _TAKE_PATCH, "sh", place), _PATCH_LIMITS)
-    ran = done.completed
-    if ran.exit_code == 3:
-        return "", "the repository's history is gone"
-    if ran.exit_code != 0:
-        return "", shortened(f"git failed: {ran.stderr.decode(errors='replace').strip()}", 400)
-    if len(ran.stdout) >= _PATCH_LIMITS.output_kb * 1024:
-        return "", "the patch is larger than 4 MiB"
-    return ran.stdout.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode(), "git diff"

@@ -8,10 +8,11 @@ from schemas.dialog import Role
 from schemas.episode import Step, StepKind, StopReason
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.patches import diff_in
+from tasks.benchmarks.dialogue_swebench.issue_user import MOST_REVIEW_TOKENS, MOST_TOKENS, TRIES
 from tasks.benchmarks.dialogue_swebench.programs import test_runs as programs_of
-from tasks.dialogue.agents.repository.labels import DROPPED, ENDED, PATCH, STEP_LIMIT
+from tasks.dialogue.agents.repository.labels import CONTEXT, DROPPED, ENDED, FINISHED, PATCH, STEP_LIMIT
 from tasks.language.chat_model import ChatRequest, Completion
+from tasks.storage.files.git_repositories import run_git
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SLUGS, furnished_sample, grade
 from tests.tasks.benchmarks.dialogue_swebench.played import NO_VIOLATION, Play, Scripted, calls, says
@@ -83,6 +84,8 @@ def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged
     assert [reply.content for reply in replies] == ["Setup, Setup and Setup 1.", "It should begin anew."]
     assert [dict(reply.labels)["revised"] for reply in replies] == ["1", "0"]
     assert dict(replies[0].labels)["violations"] == "ran_code"
+    bounds = {"{" in request.messages[-1].content: request.sampling.max_tokens for request in user.asked}
+    assert bounds == {False: MOST_TOKENS, True: MOST_REVIEW_TOKENS}, "they are not the subject's"
     assert problem.repo is not None
     hidden = [line[1:].strip() for text in (problem.reference_code, problem.repo.test_patch) for line in text.splitlines()]
     told = {line for line in hidden if len(line) > 12 and line in user.prompts} - set(problem.prompt.splitlines())
@@ -103,6 +106,14 @@ def test_without_revision_the_candidate_is_said(home: Home, staged: Staged):
     ending = Play(home, staged, LEDGER, setting="no_revision")(Scripted([says("Did you?"), calls(("finish", {}))]), user)
     assert [s.content for s in ending.steps if s.kind is StepKind.MESSAGE and s.role is Role.USER][1:] == ["I ran it myself."]
     assert len(user.asked) == 1
+    assert dict(ending.steps[3].labels) == {"violations_left": ""}, "nobody looked for more"
+
+
+def test_a_check_that_cannot_be_read_is_no_clean_bill(home: Home, staged: Staged):
+    user = Scripted([says("The sign is lost."), *[says("looks fine to me")] * TRIES])
+    ending = Play(home, staged, LEDGER)(Scripted([says("Tell me more."), calls(("finish", {}))]), user)
+    reply = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][-1]
+    assert (reply.content, dict(reply.labels)) == ("The sign is lost.", {"reviewed": "unreadable", "violations_left": ""})
 
 
 def test_nobody_answers_after_the_first_query(home: Home, staged: Staged):
@@ -151,6 +162,49 @@ def test_a_full_context_leaves_out_old_observations_and_says_so(home: Home, stag
     assert next(step.n_calls for step in ending.steps if DROPPED in dict(step.labels)) > 1
 
 
+def test_a_context_that_nothing_shortens_ends_the_work_without_asking_again(home: Home, staged: Staged):
+    def answer(request: ChatRequest) -> Completion:
+        if len(request.messages) > 4:
+            return Completion(content="", finish_reason="context_length", n_calls=1)
+        return calls(("bash", {"command": "echo x > new.txt"}))
+
+    subject = Scripted([answer])
+    ending = Play(home, staged, LEDGER)(subject, Scripted([says("-")]))
+    assert ending.stop_reason is StopReason.TURN_LIMIT
+    assert dict(ending.steps[-1].labels) == {ENDED: CONTEXT}
+    assert "+++ b/new.txt" in patch_in(ending.steps), "what stands there is graded"
+    artifact = next(step for step in ending.steps if step.kind is StepKind.ARTIFACT)
+    in_vain = [request for request in subject.asked if len(request.messages) > 4]
+    assert artifact.n_calls == len(in_vain) > 1, "each request is counted, and none is made twice"
+    assert len({tuple(request.messages) for request in in_vain}) == len(in_vain)
+
+
+def test_an_answer_that_speaks_and_ends_ends(home: Home, staged: Staged):
+    subject = Scripted([calls(("message_user", {"message": "I mended it."}), ("finish", {"message": "Goodbye."}))])
+    ending = Play(home, staged, LEDGER)(subject, Scripted([says("-")]))
+    assert (ending.stop_reason, len(subject.asked)) == (StopReason.FINISHED, 1)
+    assert (ending.steps[-1].content, dict(ending.steps[-1].labels)) == ("I mended it.\n\nGoodbye.", {ENDED: FINISHED})
+
+
+def test_an_agent_is_told_how_many_steps_it_has(home: Home, staged: Staged):
+    subject = Scripted([calls(("finish", {}))])
+    Play(home, staged, LEDGER, options={"steps": "7"})(subject, Scripted([says("-")]))
+    assert "You have 7 steps;" in subject.asked[0].messages[0].content
+
+
+def test_a_file_of_another_encoding_is_changed_byte_by_byte(home: Home, staged: Staged, tmp_path: Path):
+    """The patch is a text of UTF-8, whatever the file is."""
+    write = r"printf 'caf\351 \377\n' > latin.txt; printf '*.txt text diff=x\n' > .gitattributes; mkdir s; ln -s a s/link"
+    ending = Play(home, staged, LEDGER)(
+        Scripted([calls(("bash", {"command": write})), calls(("finish", {}))]), Scripted([says("-")])
+    )
+    patch = patch_in(ending.steps)
+    assert patch.isascii()
+    run_git(tmp_path, "init", "--quiet")
+    run_git(tmp_path, "apply", "-", stdin=patch.encode())
+    assert (tmp_path / "latin.txt").read_bytes() == b"caf\xe9 \xff\n"
+
+
 class Killed(Exception):
     pass
 
@@ -180,13 +234,6 @@ def test_killed_at_step_60_it_goes_on_at_61_in_the_same_tree(home: Home, staged:
     whole = play(Scripted([command]), Scripted([says("-")]))
     assert patch_in(ending.steps) == patch_in(whole.steps)
     assert [step.tree for step in ending.steps] == [step.tree for step in whole.steps]
-
-
-def test_a_diff_is_found_in_an_answer_in_words():
-    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
-    assert diff_in(diff) == diff
-    assert diff_in(f"Here it is:\n```diff\n{diff}```\nDone.") == diff
-    assert diff_in("no diff") is None
 
 
 def test_an_agent_s_tree_has_one_commit_and_nothing_else(home: Home, staged: Staged, tmp_path: Path):

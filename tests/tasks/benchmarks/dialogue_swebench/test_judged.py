@@ -4,8 +4,10 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from schemas.dialog import Role
-from schemas.episode import Step, StepKind, StopReason
+from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.run import Sampling
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
@@ -50,13 +52,15 @@ def judged(rubric: str, turn: int, value: float | None, dimension: str = "") -> 
     )  # fmt: skip
 
 
-def scores_of(*judgements: JudgeVerdict, passed: tuple[bool, bool] = (True, True)) -> dict[str, float | UnscoredReason | None]:
+def scores_of(
+    *judgements: JudgeVerdict, passed: tuple[bool, bool] = (True, True), episode: Episode = EPISODE, setting: str = "full_judged"
+) -> dict[str, float | UnscoredReason | None]:
     verdicts = tuple(
         verdict(name, Outcome.PASSED if good else Outcome.FAILED)
         for name, good in zip(("fail_to_pass", "pass_to_pass"), passed, strict=True)
     )
-    played = Played(DIALOG, EPISODE, verdicts, judgements)
-    found = score(ScoreRequest(PROBLEM, 0, "r", "full_judged", {}, (played,)))
+    played = Played(DIALOG, episode, verdicts, judgements)
+    found = score(ScoreRequest(PROBLEM, 0, "r", setting, {}, (played,)))
     return {one.metric: one.unscored_reason if one.value is None else one.value for one in found}
 
 
@@ -88,6 +92,30 @@ def test_full_resolution_needs_both_lists_and_what_is_missing_is_no_zero():
     found = scores_of(judged("naturalness", 0, None), judged("information_seeking", 1, 1.0))
     assert found["naturalness"] is UnscoredReason.JUDGE_UNPARSABLE
     assert found["information_seeking"] is UnscoredReason.INFRA, "one of two messages is not judged"
+
+
+@pytest.mark.parametrize(
+    ("stop", "steps", "reason"),
+    [
+        (StopReason.INFRA, STEPS[:3], UnscoredReason.INFRA),
+        (StopReason.INFRA, (), UnscoredReason.INFRA),
+        (StopReason.NOT_ASKED, (), UnscoredReason.SOURCE_MISSING),
+    ],
+)
+def test_a_dialogue_that_was_not_played_to_its_end_has_no_figure(
+    stop: StopReason, steps: tuple[Step, ...], reason: UnscoredReason
+):
+    cut_off = ended_episode("full_judged", DIALOG, Ending(steps, stop))
+    found = scores_of(episode=cut_off)
+    assert set(found.values()) == {reason}
+    assert set(found) == set(BENCHMARK.metrics_of("full_judged"))
+    plain = scores_of(episode=cut_off, setting="full")
+    assert (set(plain.values()), len(plain)) == ({reason}, 4)
+
+
+def test_nothing_is_revised_where_nobody_looks():
+    assert scores_of(setting="full")["user_revised"] == 0.5
+    assert scores_of(setting="no_revision")["user_revised"] is UnscoredReason.UNDEFINED
 
 
 def test_judges_see_each_message_once_and_never_the_last_words():

@@ -75,6 +75,18 @@ def test_a_first_message_comes_from_the_row_the_file_beside_or_the_title(tmp_pat
     assert said[2] == ("I have a problem with retrier: retry() goes on after the deadline", "title")
 
 
+def test_a_line_without_a_message_leaves_the_title_and_another_type_is_named(tmp_path: Path):
+    rows = [{name: value for name, value in ROWS[0].items() if name != "query"}]
+    beside = tmp_path / "queries.jsonl"
+    beside.write_text(json.dumps({"instance_id": ROWS[0]["instance_id"], "query": None}) + "\n")
+    (dialog,) = stage(written(tmp_path, rows), "x").dialogs
+    assert dict(dialog.labels)["query"] == "title"
+    assert "None" not in (dialog.turns[0].content or "")
+    beside.write_text(json.dumps({"instance_id": ROWS[0]["instance_id"], "query": 3}) + "\n")
+    with pytest.raises(SourceUnreadable, match="line 1: instance_id and query must be texts"):
+        stage(written(tmp_path, rows), "x")
+
+
 def test_personas_are_drawn_by_the_instance_alone():
     assert (len(personas().names), len(personas().descriptions)) == (38, 5)
     drawn = {drawn_persona(f"instance-{number}") for number in range(500)}
