@@ -1,6 +1,6 @@
 """The paper's Table 2 (judges beside people), Table 3 (the first message alone) and Figure 4 (asking and resolving)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import median_low
@@ -18,49 +18,67 @@ _RUBRICS = ("naturalness", "coherence")
 Run = Mapping[str, Any]
 
 
-def _read(home: Path, name: str, run_ids: Sequence[str]) -> list[Run]:
+def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[Run]:
+    """A query's rows; without ids, of one that has no parameter for them."""
     there = query(home, "select table_name from information_schema.tables where table_name = 'dialogue_swebench_agents'")[1]
     if not there:
         raise UsageError(f"no run of dialogue_swebench is published in {home}. `parley run dialogue_swebench.full` makes one")
     statement = read_sql(files("tasks.benchmarks.dialogue_swebench") / "queries" / f"{name}.sql").statement
-    names, rows = query(home, statement, {"run_ids": list(run_ids)})
+    names, rows = query(home, statement, {} if run_ids is None else {"run_ids": list(run_ids)})
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
-    """How far judge and people agree on each rubric: quadratically weighted kappa, and rank accuracy over pairs of systems.
+    """How far each judge and people agree on each rubric: quadratically weighted kappa, and rank accuracy over pairs of systems.
 
-    Where several people rated a dialogue, their lower median counts. Systems are models with their agents, in one setting.
+    Compared is what a judge and people gave one and the same dialogue. Where several people rated it, their lower median counts.
+    Systems are models with their agents, in one setting on one version of the data; the newest judged run of each counts.
 
     Raises:
         UsageError: no run is published.
     """
-    rated = _read(home, "rated", run_ids)
-    return (
-        ("rubric", "kappa", "kappa_low", "kappa_high", "n_dialogues", "rank_accuracy", "n_pairs", "n_pairs_compared", "note"),
-        [_judge(rubric, [row for row in rated if row["rubric"] == rubric]) for rubric in _RUBRICS],
+    judged, rated = _read(home, "judged", run_ids), _read(home, "rated")
+    columns = (
+        *("rubric", "judge", "kappa", "kappa_low", "kappa_high", "n_dialogues"),
+        *("rank_accuracy", "n_pairs", "n_pairs_compared", "note"),
     )
+    rows: list[tuple[object, ...]] = []
+    for rubric in _RUBRICS:
+        of_people = [row for row in rated if row["rubric"] == rubric]
+        given = [row for row in judged if row["rubric"] == rubric]
+        names = sorted({row["judge"] for row in given})
+        rows += [_judge(rubric, name, [row for row in given if row["judge"] == name], of_people) for name in names or [None]]
+    return columns, rows
 
 
-def _judge(rubric: str, rated: Sequence[Run]) -> tuple[object, ...]:
-    judged = {(row["system"], row["task"]): (row["episode_id"], row["value"]) for row in rated if not row["rater"]}
-    given: dict[tuple[str, str], list[float]] = {}
+def _judge(rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence[Run]) -> tuple[object, ...]:
+    """One row of the table.
+
+    Args:
+        given: of one judge, the newest run first.
+        rated: of all people.
+    """
+    newest: dict[str, str] = {}
+    for row in given:
+        newest.setdefault(row["system"], row["run_id"])
+    by_people: dict[str, list[float]] = {}
     for row in rated:
-        if row["rater"]:
-            given.setdefault((row["system"], row["task"]), []).append(row["value"])
-    people = {key: median_low(values) for key, values in given.items()}
-    both = sorted(judged.keys() & people.keys())
-    agreement = weighted_kappa([(judged[key][0], people[key], judged[key][1]) for key in both])
-    ranks = rank_accuracy(_by_system(people), _by_system({key: value for key, (_, value) in judged.items()}))
+        by_people.setdefault(row["episode_id"], []).append(row["rating"])
+    counted = [row for row in given if row["run_id"] == newest[row["system"]] and row["episode_id"] in by_people]
+    people = {row["episode_id"]: float(median_low(by_people[row["episode_id"]])) for row in counted}
+    agreement = weighted_kappa([(row["episode_id"], people[row["episode_id"]], row["rating"]) for row in counted])
+    ranks = rank_accuracy(
+        _by_system((row, people[row["episode_id"]]) for row in counted), _by_system((row, row["rating"]) for row in counted)
+    )
+    kappas = (agreement.value, agreement.low, agreement.high, len(counted))
     note = agreement.undefined_because or ""
-    kappas = (agreement.value, agreement.low, agreement.high)
-    return (rubric, *kappas, len(both), ranks.accuracy, ranks.n_pairs, ranks.n_compared, note)
+    return (rubric, judge, *kappas, ranks.accuracy, ranks.n_pairs, ranks.n_compared, note)
 
 
-def _by_system(values: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+def _by_system(rated: Iterable[tuple[Run, float]]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    for (system, task), value in values.items():
-        found.setdefault(system, {})[task] = value
+    for row, rating in rated:
+        found.setdefault(row["system"], {})[row["task"]] = rating
     return found
 
 
