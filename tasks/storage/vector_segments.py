@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from tasks.storage.journaling.segments import is_being_written
 from tasks.storage.journaling.shipping import open_segment
 from warehouse.object_path import ObjectPath
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tasks.language.embedding import Vector
 
 _ABANDONED_S = 3600.0
-"""A segment of this age is a killed writer's: a living one has made a part of it."""
+"""A segment that nobody has written to for so long, and that no living process holds, is a killed writer's."""
 
 
 class VectorSegments:
@@ -64,11 +65,15 @@ class VectorSegments:
         self._own.discard()
 
     def take_abandoned(self) -> "Iterator[dict[str, Vector]]":
-        """The rows of each segment that a killed process left; it is removed once the caller comes back for the next."""
-        for path, rows in list(self._rows.items()):
+        """All rows of each segment that a killed process left; it is removed once the caller comes back for the next."""
+        for path in sorted(self._folder.glob("*.jsonl")):
             with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _ABANDONED_S:
-                    yield rows
+                if self._own.wrote(path) or not _is_abandoned(path):
+                    continue
+                rows = self._rows.setdefault(path, {})
+                rows.update(self._new_rows(path))
+                yield rows
+                if _is_abandoned(path):
                     path.unlink()
 
     def _new_rows(self, path: Path) -> "Iterator[tuple[str, Vector]]":
@@ -85,6 +90,10 @@ class VectorSegments:
                 row = orjson.loads(line)
                 numbers = np.frombuffer(base64.b64decode(row["vectors"]), dtype=np.float32)
                 yield from zip(row["digests"], numbers.reshape(len(row["digests"]), -1), strict=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _ABANDONED_S and not is_being_written(path)
 
 
 def _from(path: Path, start: int) -> bytes:

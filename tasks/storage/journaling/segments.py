@@ -1,10 +1,16 @@
-"""Append-only files of a folder: each process has its own, one `write()` a row, so that a kill tears the last row at most."""
+"""Append-only files of a folder: each process has its own, one `write()` a row, so that a kill tears the last row at most.
+
+A name stands for one content that only grows, for ever: readers keep how far they have read. A writer locks what it writes.
+"""
 
 import errno
+import fcntl
 import json
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +30,7 @@ class SegmentWriter:
 
     def __init__(self, folder: Path, what: str, *, fsync: bool = False, plain: Callable[[Any], Any] | None = None) -> None:
         self._folder, self._what, self._fsync, self._plain = folder, what, fsync, plain
+        self._name, self._n_opened = f"{os.getpid()}-{secrets.token_hex(6)}", 0
         self._descriptor: int | None = None
         self._path: Path | None = None
         self._lock = threading.Lock()
@@ -52,14 +59,12 @@ class SegmentWriter:
 
     def _open(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
-        number = 0
-        while True:
-            path = self._folder / f"{os.getpid()}-{number}.jsonl"
-            try:
-                self._path = path
-                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-            except FileExistsError:
-                number += 1
+        self._path = self._folder / f"{self._name}-{self._n_opened:06d}.jsonl"
+        self._n_opened += 1
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        with suppress(OSError):  # a file system without locks: then its age alone tells
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
 
     def flush(self) -> None:
         """Nothing to do: each row is kept as it is written."""
@@ -82,6 +87,24 @@ class SegmentWriter:
                 os.close(self._descriptor)
                 self._descriptor = None
                 self._path.unlink(missing_ok=True)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether the writer of a segment lives and may go on. Of a store nobody can tell: False.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    if isinstance(path, ObjectPath):
+        return False
+    with path.open("rb") as segment:
+        try:
+            fcntl.flock(segment, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # no locks there
+            return False
+    return False
 
 
 def line_of(row: Mapping[str, object], plain: Callable[[Any], Any] | None) -> bytes:

@@ -159,6 +159,7 @@ def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tm
     left = VectorSegments(folder, fsync=False)
     left.write({text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))})
     (segment,) = folder.glob("*.jsonl")
+    left._own.close()
     with segment.open("ab") as file:
         file.write(b'{"digests": ["x"], "vec')
     os.utime(segment, (1, 1))
@@ -166,6 +167,50 @@ def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tm
     assert (len(found), second.asked) == (4, ["text 3"])
     assert not segment.exists()
     assert len(lake.read("embeddings", Embedding, embedder=first.identity.digest)) == 4
+
+
+def line(*names: str) -> dict[str, np.ndarray[Any, Any]]:
+    return {text_digest(text): np.array(vector_of(text, 4), np.float32) for text in names}
+
+
+def test_a_segment_that_was_read_and_discarded_is_not_mistaken_for_the_next(tmp_path: Path) -> None:
+    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
+    writer.write(line(*texts(range(40))))
+    reader.look()
+    assert len(reader.held) == 40
+    writer.discard()
+    writer.write(line("a", "b"))
+    writer.write(line(*texts(range(40, 80))))
+    reader.look()
+    assert set(reader.held) == set(line("a", "b", *texts(range(40, 80))))
+
+
+def test_an_old_segment_is_taken_whole_and_never_from_a_living_writer(tmp_path: Path) -> None:
+    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
+    writer.write(line("a"))
+    reader.look()
+    writer.write(line("b"))
+    (segment,) = tmp_path.glob("*.jsonl")
+    os.utime(segment, (1, 1))
+    assert list(reader.take_abandoned()) == []
+    assert segment.exists(), "its writer may go on"
+    writer._own.close()
+    os.utime(segment, (1, 1))
+    assert [set(rows) for rows in reader.take_abandoned()] == [set(line("a", "b"))]
+    assert not segment.exists()
+
+
+def test_what_is_written_while_an_old_segment_is_taken_stays(tmp_path: Path) -> None:
+    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
+    writer.write(line("a"))
+    writer._own.close()
+    (segment,) = tmp_path.glob("*.jsonl")
+    os.utime(segment, (1, 1))
+    for rows in reader.take_abandoned():
+        assert set(rows) == set(line("a"))
+        with segment.open("ab") as file:
+            file.write(b'{"digests": [], "vectors": ""}\n')
+    assert segment.exists()
 
 
 def test_a_fault_reaches_all_that_wait_for_the_text(tmp_path: Path) -> None:
