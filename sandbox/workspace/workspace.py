@@ -39,8 +39,9 @@ from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
 _MIB = 2**20
-_IN_MEMORY, _ROOM_MB = Path("/dev/shm"), 8192
-_NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-.*")
+_IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
+"""Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
+_NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*")
 
 
 class Workspace:
@@ -196,9 +197,11 @@ def open_workspace(
         CorruptRows: the store does not hold the digest.
         SandboxUnavailable: the sandbox cannot run commands on a folder of this host.
     """
-    home = root or _root(sandbox)
-    remove_abandoned(home)
-    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=home)), place, shown or {})
+    bounds = bounds or TreeBounds()
+    for used in {root or _disk(), _disk(), _IN_MEMORY}:  # whichever is chosen today: another day it was another
+        remove_abandoned(used)
+    home = root or _root(sandbox, bounds.total_mb)
+    folder = WorkFolder(Path(tempfile.mkdtemp(prefix=_own_prefix(bounds.total_mb), dir=home)), place, shown or {})
     try:
         owner = sandbox.owner(folder)
         for made in (folder.tree, *folder.beside.values()):
@@ -207,19 +210,26 @@ def open_workspace(
                 os.chown(made, owner, owner)
         known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
         with sandbox.commands(folder) as commands:
-            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds or TreeBounds())
+            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds)
     finally:
         _remove(folder.path)
 
 
-def _root(sandbox: HoldsWorkspaces) -> Path:
-    """Where folders are made: files in memory are made ten times as fast, where there is room, and programs may run there."""
-    disk = Path(tempfile.gettempdir())
+def _disk() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
+    """Where a folder is made: files in memory are made ten times as fast, where programs may run there, and where there is room
+    for it and all that are open, should each grow to its bound.
+    """
     if not getattr(sandbox, "works_in_memory", False) or not _IN_MEMORY.is_dir():
-        return disk
+        return _disk()
     found = os.statvfs(_IN_MEMORY)
     room_mb = min(found.f_bavail * found.f_frsize // _MIB, available_mb() or 0)
-    return _IN_MEMORY if room_mb > _ROOM_MB and not found.f_flag & os.ST_NOEXEC else disk
+    names = filter(None, (_NAME.fullmatch(path.name) for path in _IN_MEMORY.glob("parley-workspace-*")))
+    growth_mb = most_mb + sum(int(name["most_mb"] or 0) for name in names)
+    return _IN_MEMORY if room_mb - growth_mb >= _SPARE_MB and not found.f_flag & os.ST_NOEXEC else _disk()
 
 
 def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:
@@ -237,8 +247,8 @@ def _with_note(completed: Completed, note: str) -> Completed:
     return completed.model_copy(update={"stderr": completed.stderr + f"\n[{note}]\n".encode()})
 
 
-def _own_prefix() -> str:
-    return f"parley-workspace-{pid_namespace()}-{os.getpid()}-{start_time(os.getpid())}-"
+def _own_prefix(most_mb: int) -> str:
+    return f"parley-workspace-{pid_namespace()}-{os.getpid()}-{start_time(os.getpid())}-{most_mb}-"
 
 
 @functools.cache

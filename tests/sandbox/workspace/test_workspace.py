@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import pytest
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.conformance import LIMITS
+from sandbox.host.abandoned import pid_namespace
+from sandbox.workspace import workspace as workspace_module
 from sandbox.workspace.files import SizeWatch, inner_path, write_file
+from sandbox.workspace.interface import TreeBounds
 from sandbox.workspace.workspace import open_workspace, remove_abandoned
 from schemas.errors import HostShortage, SandboxUnavailable
 from tasks.storage.files.trees import TreeStore
@@ -129,6 +134,38 @@ def test_a_closed_workspace_leaves_nothing_however_deep_it_was(
         assert workspace.run(("{python}", "-c", deep)).exit_code == 0
         assert len(list(home.iterdir())) == 1
     assert list(home.iterdir()) == []
+
+
+def test_what_a_killed_parley_left_goes_from_memory_and_from_disk(
+    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whichever of the two this workspace is made in."""
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    gone = f"parley-workspace-{pid_namespace()}-{os.getpid()}-1-64-abcdefgh"
+    for place in (memory, disk):
+        (place / gone / "tree").mkdir(parents=True)
+    monkeypatch.setattr(workspace_module, "_IN_MEMORY", memory)
+    monkeypatch.setattr(workspace_module, "available_mb", lambda: 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    with open_workspace(bubblewrap, trees, empty):
+        assert [list(memory.iterdir()), len(list(disk.glob("parley-workspace-*")))] == [[], 1]
+
+
+def test_memory_is_left_for_open_workspaces_to_grow(
+    bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr(workspace_module, "_IN_MEMORY", memory)
+    monkeypatch.setattr(workspace_module, "_SPARE_MB", 0)
+    monkeypatch.setattr(workspace_module, "available_mb", lambda: 250)
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    bounds = TreeBounds(total_mb=100)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(open_workspace(bubblewrap, trees, empty, bounds=bounds))
+        assert [len(list(place.glob("parley-workspace-*"))) for place in (memory, disk)] == [2, 1]
 
 
 def test_a_watch_looks_only_after_the_disk_got_fuller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
