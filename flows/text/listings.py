@@ -39,7 +39,7 @@ def _benchmarks(_home: Home) -> Rows:
     for name in registry.names():
         benchmark = registry.load(name)
         for setting in benchmark.settings.values():
-            options = " ".join(f"{o.name}={'|'.join(o.values)}" for o in setting.options)
+            options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
             versions = ", ".join(benchmark.data.versions)
             rows.append((f"{name}.{setting.name}", benchmark.about.title, versions, options, setting.help))
     return ("setting", "benchmark", "dataset_versions", "options", "about"), rows
@@ -63,7 +63,7 @@ def _builds(_home: Home) -> Rows:
     rows += [(name, "the package registry, git checkouts", "", layout.help) for name, layout in layouts().items()]
     for name, (_, made) in constructions().items():
         needs = [*(f"a {role}" for role in made.roles), *(["an embedder"] if made.needs_embedder else [])]
-        options = " ".join(f"{o.name}={'|'.join(o.values)}" for o in made.options)
+        options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in made.options)
         rows.append((name, " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]), options, made.help))
     return ("build", "made_by", "options", "about"), rows
 

@@ -5,7 +5,7 @@ Each part answers one question. `about`: what is it called? `data`: what is aske
 `results`: which tables? `recordings`: what did others publish? `constructions`: which datasets does it make?
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -69,6 +69,17 @@ def plays_all(setting: str, dialog: Dialog) -> bool:
     return True
 
 
+class Chooses(Protocol):
+    """Tells which problems a run asks, by its options. Its dialogues are those of a run that asks all."""
+
+    def __call__(self, options: Options, dialogs: Sequence[Dialog]) -> Collection[str]: ...
+
+
+def chooses_all(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
+    """Every problem is asked."""
+    return {dialog.problem_id for dialog in dialogs}
+
+
 class Furnish(Protocol):
     """Finds what staged rows need beside them. Files are read where a user has them; what must be built is kept in the home."""
 
@@ -98,6 +109,7 @@ class Data:
     bundled: Mapping[str, Traversable] = field(default_factory=dict[str, Traversable])
     """Of other versions that come with the benchmark: the folder of each."""
     plays: Plays = plays_all
+    chooses: Chooses = chooses_all
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
     furnish: Furnish | None = None

@@ -1,5 +1,6 @@
 """What a benchmark is called, in which ways it is played, and what a user may choose."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -38,6 +39,19 @@ class Option:
     prompts: tuple[str, ...] = ()
     """Names of the setting's prompts that its cast uses only where the option is off its default. Ids leave them out else, so a
     setting may get new ones. For episode options."""
+    pattern: str = ""
+    """Regular expression of further values that it takes; empty where there are none."""
+    pattern_shown: str = ""
+    """The same as a person reads it: `first:N`."""
+
+    def takes(self, value: str) -> bool:
+        """Whether that is a value of it."""
+        return value in self.values or bool(self.pattern and re.fullmatch(self.pattern, value))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """All values, as a person reads them."""
+        return (*self.values, self.pattern_shown) if self.pattern else self.values
 
 
 def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str) -> dict[str, str]:
@@ -54,8 +68,8 @@ def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str)
     for name, value in given.items():
         if name not in options:
             raise UnknownName(f"option of {owner}", name, options, "" if options else "It has no options")
-        if value not in options[name].values:
-            raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].values)}")
+        if not options[name].takes(value):
+            raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].choices)}")
     return {name: given.get(name, option.default) for name, option in options.items()}
 
 

@@ -102,8 +102,10 @@ class RunPlan:
 
     @cached_property
     def wanted(self) -> tuple[WantedEpisode, ...]:
-        """Episodes that this invocation asks for: of all problems, of the first `limit` ones, or of a subsample of these."""
-        names = tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset))[: self.request.benchmark.limit]
+        """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
+        asked = self.benchmark.data.chooses(self.options, self.dataset)
+        names = tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset if dialog.problem_id in asked))
+        names = names[: self.request.benchmark.limit]
         subsample = self.request.benchmark.subsample
         if subsample is not None:
             n = max(1, math.floor(subsample.share * len(names) + 1e-9))

@@ -14,7 +14,7 @@ from tasks.benchmarks.dialogue_swebench.furnish import RESOURCES, furnish
 from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import MARTS, METRICS, RANGES, due, score
-from tasks.benchmarks.dialogue_swebench.settings import SETTINGS
+from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, chosen
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
@@ -37,6 +37,7 @@ BENCHMARK = Benchmark(
         resources=RESOURCES,
         demo=files(__name__) / "demo.yaml",
         furnish=furnish,
+        chooses=chosen,
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),

@@ -88,16 +88,16 @@ def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    newest: dict[tuple[str, str, str], Run] = {}
+    newest: dict[tuple[str, str, str, str], Run] = {}
     for run in _read(home, "resolved", run_ids):
-        newest.setdefault((run["model"], run["dataset_version"], _setting(run)), run)
-    columns = ("model", "dataset_version", "full", "n_full", "first_query", "n_first_query", "difference")
+        newest.setdefault((run["model"], run["dataset_version"], run["sample"], _setting(run)), run)
+    columns = ("model", "dataset_version", "sample", "full", "n_full", "first_query", "n_first_query", "difference")
     rows: list[tuple[object, ...]] = []
-    for model, version in sorted({key[:2] for key in newest}):
-        full, alone = newest.get((model, version, FULL)), newest.get((model, version, FIRST_QUERY))
+    for key in sorted({key[:3] for key in newest}):
+        full, alone = newest.get((*key, FULL)), newest.get((*key, FIRST_QUERY))
         figures = [figure for run in (full, alone) for figure in _figures(run)]
         difference = figures[2] - figures[0] if None not in (figures[0], figures[2]) else None
-        rows.append((model, version, *figures, difference))
+        rows.append((*key, *figures, difference))
     return columns, rows
 
 
@@ -115,11 +115,11 @@ def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published.
     """
-    columns = ("model", "setting", "dataset_version", "asks", "n_asks", "turns", "resolved", "n_resolved", "isolated")
-    newest: dict[tuple[str, str, str], Run] = {}
+    columns = ("model", "setting", "dataset_version", "sample", "asks", "n_asks", "turns", "resolved", "n_resolved", "isolated")
+    newest: dict[tuple[str, str, str, str], Run] = {}
     for run in _read(home, "resolved", run_ids):
         if run["n_asks"]:
-            newest.setdefault((run["model"], run["setting"], run["dataset_version"]), run)
+            newest.setdefault((run["model"], run["setting"], run["dataset_version"], run["sample"]), run)
     return columns, [tuple(newest[key][name] for name in columns) for key in sorted(newest)]
 
 

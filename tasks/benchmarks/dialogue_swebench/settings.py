@@ -1,13 +1,17 @@
 """The settings: the whole dialogue, and the paper's ablations. Rubrics judge those whose name says so."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from tasks.benchmarks.setting import Setting
+from schemas.dialog import Dialog
+from tasks.benchmarks.setting import Options, Setting
+from tasks.benchmarks.stratified import SAMPLE, drawn
 from tasks.language.prompt import PromptTexts
 
 FULL, FIRST_QUERY, NO_REVISION = "full", "first_query", "no_revision"
 JUDGED = "_judged"
+DIFFICULTY = "difficulty"
+"""Label of a dialogue: what its data say of the time that the fix took."""
 RUBRICS = ("information_seeking", "naturalness", "coherence", "user_turn")
 USER_PROMPTS = ("user", "review", "revise")
 PROMPTS = PromptTexts("tasks.benchmarks.dialogue_swebench", (*USER_PROMPTS, "unavailable"))
@@ -30,6 +34,7 @@ def _settings() -> Mapping[str, Setting]:
             prompts=_prompts(*USER_PROMPTS),
             simulator_prompts=("user", "review"),
             rubrics=rubrics,
+            options=(SAMPLE,),
         )
         found[NO_REVISION + end] = Setting(
             name=NO_REVISION + end,
@@ -39,16 +44,23 @@ def _settings() -> Mapping[str, Setting]:
             prompts=_prompts("user"),
             simulator_prompts=("user",),
             rubrics=rubrics,
+            options=(SAMPLE,),
         )
     found[FIRST_QUERY] = Setting(
         name=FIRST_QUERY,
         help="the first message only: later ones are answered by the words that the user is not available (section 8.1)",
         prompts=_prompts("unavailable"),
+        options=(SAMPLE,),
     )
     return found
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(_settings())
+
+
+def chosen(options: Options, dialogs: Sequence[Dialog]) -> Collection[str]:
+    """The problems that a run asks: all, or a sample by their difficulty."""
+    return drawn(options[SAMPLE.name], {dialog.problem_id: dict(dialog.labels)[DIFFICULTY] for dialog in dialogs})
 
 
 def revises(setting: str) -> bool:

@@ -12,11 +12,12 @@ from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedR
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.personas import drawn_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import COLUMNS, Instance, parse_row
+from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
 from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_object, quarantined_row, read_lines, relative_name
 from tasks.benchmarks.raw_tables import is_hub_dataset, read_csv, read_hub, read_parquet
 
 BENCHMARK_NAME = "dialogue_swebench"
-PERSONA, PERSONA_TEXT, QUERY_SOURCE, DIFFICULTY, REPO = "persona", "persona_text", "query", "difficulty", "repo"
+PERSONA, PERSONA_TEXT, QUERY_SOURCE, REPO = "persona", "persona_text", "query", "repo"
 QUERIES = "queries.jsonl"
 """Beside the data: fixed first messages, `{"instance_id", "query"}` a line, as a build leaves them."""
 _SUFFIXES = (".csv", ".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")

@@ -73,6 +73,10 @@ select
     changed.setting,
     changed.dataset_version,
     changed.spec_json ->> '$.episode_options' as episode_options,
+    coalesce(list_filter(
+        from_json(changed.spec_json -> '$.scoring_options', '[["varchar"]]'),
+        lambda option: option[1] = 'sample'
+    )[1][2], 'all') as "sample",
     grouped.axis,
     grouped.difficulty,
     grouped.n_dialogues,

@@ -4,6 +4,7 @@ select
     agents.model,
     agents.setting,
     agents.dataset_version,
+    agents."sample",
     agents.resolved,
     agents.n_resolved,
     agents.n_resolved_unscored,
