@@ -29,6 +29,7 @@ LATER = {
 """Mark of tests that `make test` skips -> why."""
 LONGEST_FIRST = (
     "crash/test_named_points.py",
+    "crash/test_agent_killed.py",
     "crash/test_workspace_killed.py",
     "crash/test_steps_killed.py",
     "flows/night/test_embeddings.py",

@@ -1,10 +1,12 @@
-"""`make bench-swe`: how long a workspace takes to open, and what grading a repository's instance costs beside its tests alone.
+"""`make bench-swe`: how long a workspace takes to open, what grading a repository's instance costs beside its tests alone, and
+which share of the ideal eight agents at once keep with a model that answers in a second.
 
 Sphinx's instances where `PARLEY_SPHINX` names its history and the shared data lie beside, else the bundled sample. The tests
 alone are `python -m pytest` on the same files, in a workspace that is open already.
 """
 
 import argparse
+import asyncio
 import os
 import tempfile
 import time
@@ -16,17 +18,21 @@ from sandbox import registry
 from sandbox.judging.patched_repository import PatchProgram, run_patch
 from sandbox.workspace.interface import ENVIRONMENT_PLACE
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.episode import StopReason
 from schemas.errors import Unscorable
 from schemas.problem import Problem, RepoSnapshot
+from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
+from tests.tasks.benchmarks.dialogue_swebench.played import Play, Scripted, calls
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-MOST_RATIO, MOST_OPENING_S = 1.3, 1.0
+MOST_RATIO, MOST_OPENING_S, LEAST_SHARE = 1.3, 1.0, 0.9
+EPISODES, STEPS, LATENCY_S = 8, 20, 1.0
 _INSTANCES = 6
 
 
@@ -67,15 +73,32 @@ class Bench:
             return time.monotonic() - begun
 
 
-def problems_in(home: Home) -> tuple[Problem, ...]:
+def share_of_ideal(home: Home, staged: Staged, problem_id: str) -> float:
+    """Ideal time of eight dialogues at once, the model's seconds alone, divided by the time that they took."""
+    commands = ("ls", "grep -rn import . | head -50", "git status --short | head", "echo x >> notes.txt; git diff | tail -3")
+    answers = [calls(("bash", {"command": commands[n % len(commands)]})) for n in range(STEPS - 1)]
+
+    async def play() -> float:
+        plays = [Play(home, staged, problem_id, agent="autonomous", setting="first_query") for _ in range(EPISODES)]
+        begun = time.monotonic()
+        endings = await asyncio.gather(
+            *(one.played(Scripted([*answers, calls(("finish", {}))], latency_s=LATENCY_S)) for one in plays)
+        )
+        assert {ending.stop_reason for ending in endings} == {StopReason.FINISHED}
+        return time.monotonic() - begun
+
+    return STEPS * LATENCY_S / asyncio.run(play())
+
+
+def staged_in(home: Home) -> Staged:
     """Sphinx's, or the sample's."""
     repository = os.environ.get("PARLEY_SPHINX")
     data = SHARED / "swebench_verified_mini" / "data.csv"
     if repository and data.is_file():
         pins = SHARED / "swebench_sphinx" / "environments.json"
-        return furnish(stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home).problems
+        return furnish(stage(data, "x"), data, {"repos": Path(repository), "environments": pins}, home)
     sample = Path(str(BENCHMARK.data.sample))
-    return furnish(stage(sample, "sample"), sample, {}, home).problems
+    return furnish(stage(sample, "sample"), sample, {}, home)
 
 
 def main() -> int:
@@ -87,7 +110,8 @@ def main() -> int:
         kept = os.environ.get("PARLEY_SPHINX_HOME")
         home = Home(Path(kept or stack.enter_context(tempfile.TemporaryDirectory())))
         bench, alone, graded = Bench(home), 0.0, 0.0
-        wanted = [one for one in problems_in(home) if one.repo is not None and not one.repo.web_tests][: asked.instances]
+        staged = staged_in(home)
+        wanted = [one for one in staged.problems if one.repo is not None and not one.repo.web_tests][: asked.instances]
         for problem in wanted:
             assert problem.repo is not None
             try:
@@ -98,10 +122,13 @@ def main() -> int:
                 continue
             alone, graded = alone + times[0], graded + times[1]
             print(f"{problem.problem_id}: tests alone {times[0]:.2f} s, graded {times[1]:.2f} s")
+        share = share_of_ideal(home, staged, wanted[0].problem_id)
     slowest, ratio = max(bench.opening_s), graded / alone
     print(f"opened in {slowest:.2f} s at most (aim {MOST_OPENING_S:g})")
     print(f"graded in {ratio:.2f} of the time of the tests alone (aim {MOST_RATIO:g})")
-    return int(slowest > MOST_OPENING_S or ratio > MOST_RATIO)
+    print(f"{EPISODES} agents of {STEPS} steps at once: {share:.2f} of the ideal (aim {LEAST_SHARE:g})")
+    print(f"load of the machine in the last minute: {os.getloadavg()[0]:.1f}")
+    return int(slowest > MOST_OPENING_S or ratio > MOST_RATIO or share < LEAST_SHARE)
 
 
 if __name__ == "__main__":

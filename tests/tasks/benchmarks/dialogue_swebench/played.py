@@ -42,6 +42,7 @@ class Scripted:
     """A model with its answers in order, the last one again and again; keeps what it was asked."""
 
     answers: Sequence[Answer]
+    latency_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.identity = ModelIdentity(provider=Provider.RECORDED, name="scripted", revision="1")
@@ -50,6 +51,7 @@ class Scripted:
     async def complete(self, request: ChatRequest) -> Completion:
         """The next answer."""
         self.asked.append(request)
+        await asyncio.sleep(self.latency_s)
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
         return answer(request) if callable(answer) else answer
 
@@ -85,11 +87,16 @@ class Play:
         Args:
             steps: of an attempt that was cut off.
         """
-        return asyncio.run(self._play(subject, user, steps, keep))
+        return asyncio.run(self.played(subject, user, steps, keep))
 
-    async def _play(
-        self, subject: Scripted, user: Scripted | None, steps: tuple[Step, ...], keep: Callable[[Step], None]
+    async def played(
+        self,
+        subject: Scripted,
+        user: Scripted | None = None,
+        steps: tuple[Step, ...] = (),
+        keep: Callable[[Step], None] = lambda step: None,
     ) -> Ending:
+        """As a call, where an event loop runs."""
         problem = next(one for one in self.staged.problems if one.problem_id == self.problem_id)
         dialog = next(one for one in self.staged.dialogs if one.problem_id == self.problem_id)
         opening = Transcript(problem, dialog, sample=0, seed=0, turn=1, steps=steps)
