@@ -1,6 +1,7 @@
 """Puts an answer and added tests into the files of a tree. The tree is trusted, the answer is text: nothing here is run."""
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -8,6 +9,8 @@ from sandbox.judging.python_syntax import parse
 from schemas.placing import AddedTest, Definition, Placing
 
 _UNENCODED = "surrogateescape"
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""A line as Python's grammar counts it. `str.splitlines` ends lines at form feeds and seven marks more."""
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -37,10 +40,10 @@ def with_answer(text: str, code: str, definition: Definition) -> str:
     Raises:
         LookupError: the file has no such definition.
     """
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     first, last = definition_lines(text, definition)
     margin = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
-    answer = textwrap.indent(textwrap.dedent(code), margin)
+    answer = _indented(textwrap.dedent(code), margin)
     return "".join([*lines[: first - 1], answer.rstrip("\n") + "\n", *lines[last:]])
 
 
@@ -53,7 +56,7 @@ def definition_lines(text: str, definition: Definition) -> tuple[int, int]:
         LookupError: the file has no such definition, or is not Python.
     """
     name = definition.name.rpartition(".")[2]
-    lines = text.splitlines()
+    lines = _lines(text)
     if definition.last_line <= len(lines) and _begins(lines[definition.first_line - 1], name):
         return definition.first_line, definition.last_line
     found = [node for path, node in _definitions(_parsed(text).body) if _is_called(path, definition.name)]
@@ -74,16 +77,26 @@ def with_tests(files: Mapping[str, str], added: Sequence[AddedTest]) -> Mapping[
 
 
 def _with_test(text: str, class_name: str | None, test: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
+    lines = _lines(text)
+    if lines and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
     owner = None if class_name is None else next((n for n in _classes(_parsed(text).body) if n.name == class_name), None)
     if owner is None:
         return "".join([*lines, "\n\n", textwrap.dedent(test).strip("\n"), "\n"])
     margin = " " * owner.body[0].col_offset
     end = owner.end_lineno or len(lines)
-    method = textwrap.indent(textwrap.dedent(test).strip("\n"), margin)
+    method = _indented(textwrap.dedent(test).strip("\n"), margin)
     return "".join([*lines[:end], "\n", method, "\n", *lines[end:]])
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends."""
+    return _LINE.findall(text)
+
+
+def _indented(text: str, margin: str) -> str:
+    """Text with a margin before each line that holds more than space: `textwrap.indent` has other lines than Python."""
+    return "".join(margin + line if line.strip() else line for line in _lines(text))
 
 
 def _classes(body: Sequence[ast.stmt]) -> list[ast.ClassDef]:

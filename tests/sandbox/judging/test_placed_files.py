@@ -72,3 +72,16 @@ def test_bytes_that_are_no_text_stay_as_they_are() -> None:
     files = {"q.py": b"# \xff\ndef put(item):\n    return 1\n", "data.bin": b"\x00\xff"}
     made = placed(files, "q.py", "def put(item): return 2", Placing(definition=Definition(name="put", first_line=2, last_line=3)))
     assert made == {"q.py": b"# \xff\ndef put(item): return 2\n", "data.bin": b"\x00\xff"}
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_lines_are_python_s_own(mark: str) -> None:
+    """A form feed above a definition moves nothing, nor does one in an answer's text."""
+    above = f"PARTS = 'a{mark}b{mark}c'\n\nclass Queue:\n"
+    method = "    def put(self, item):\n        return item\n"
+    answer = f"def put(self, item):\n    return 'x{mark}y'\n"
+    given = with_answer(above + method + "LAST = 1\n", answer, Definition(name="Queue.put", first_line=40, last_line=41))
+    assert given == f"{above}    def put(self, item):\n        return 'x{mark}y'\nLAST = 1\n"
+    added = AddedTest(node_id="t.py::Queue::test_more", text=answer.replace("put", "test_more"))
+    tested = with_tests({"t.py": above + method + "LAST = 1\n"}, [added])
+    assert tested == {"t.py": f"{above}{method}\n    def test_more(self, item):\n        return 'x{mark}y'\nLAST = 1\n"}
