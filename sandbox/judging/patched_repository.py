@@ -12,11 +12,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from sandbox.host.python_environment import package_folders
+from sandbox.interface import Completed
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees
 from sandbox.workspace.workspace import Workspace
-from schemas.errors import Unscorable
+from schemas.errors import HostShortage, SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
@@ -30,16 +31,20 @@ STEERING = (
 )
 """Paths of files that decide what tests do, or what stands for tests, pytest and Python. SWE-bench has no such file in a gold
 patch: what has `test` in its path is in the test patch. The candidate's changes to them are put back."""
+_NO_TOOLS = 69
 _APPLY = r"""
+command -v git > /dev/null && command -v patch > /dev/null || exit 69
 cat > /tmp/parley.patch
 again() { git reset -q --hard && git clean -fdxq; }
 said() { echo "parley: applied by $1" >&2; exit 0; }
-git apply --verbose /tmp/parley.patch && said "git apply"
-again; git apply --verbose --3way /tmp/parley.patch && git reset -q && said "git apply --3way"
-again; git apply --verbose --reject /tmp/parley.patch && said "git apply --reject"
-again; patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fuzz=5"
+tried() { "$@"; s=$?; [ $s -le 128 ] || exit $s; return $s; }
+tried git apply --verbose /tmp/parley.patch && said "git apply"
+again; tried git apply --verbose --3way /tmp/parley.patch && git reset -q && said "git apply --3way"
+again; tried git apply --verbose --reject /tmp/parley.patch && said "git apply --reject"
+again; tried patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fuzz=5"
 again; exit 1
 """
+_OLDER_PYTHON = b"Unknown option: -P"
 _WARNINGS = "PYTHONWARNINGS"
 """Set once the runner is there: what counts as an error in the project's code need not in ours."""
 _PASS = ("PASSED", "XFAIL")
@@ -73,7 +78,8 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
         is skipped without the patch, too. All else fails: absence, an error, a patch that does not apply.
 
     Raises:
-        SandboxUnavailable: the sandbox could not run it.
+        SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, something ended it, or the
+            environment's Python is older than 3.11.
         Unscorable: its tests ask for the network, or its tree is not there.
     """
     repository = program.repository
@@ -109,7 +115,7 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
     changed: list[str] = []
     if program.patch.strip():
         patch = program.patch if program.patch.endswith("\n") else f"{program.patch}\n"
-        done = place.run(("/bin/sh", "-c", _APPLY), limits, stdin=patch.encode("utf-8", "surrogatepass"))
+        done = _patched(place, patch.encode("utf-8", "surrogatepass"), limits)
         if done.exit_code != 0:
             return harmless(f"the patch does not apply\n{done.stderr.decode(errors='replace')}"), []
         try:
@@ -134,6 +140,29 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
 
 
 @retried_alone
+def _patched(place: Workspace, patch: bytes, limits: Limits) -> Completed:
+    """Try all ways to apply a patch; those that did not come to an end say nothing about it.
+
+    Raises:
+        SandboxUnavailable: the tools are not there, or something ended them.
+    """
+    done = place.run(("/bin/sh", "-c", _APPLY), limits, stdin=patch)
+    if done.exit_code in (0, 1) and not done.out_of_memory:
+        return done
+    said = harmless(done.stderr.decode(errors="replace"))[-300:].strip()
+    if done.exit_code == _NO_TOOLS or (done.exit_code in (126, 127) and done.signal is None):
+        raise SandboxUnavailable(f"a patch needs the programs sh, git and patch in the sandbox: install them there; {said}")
+    ended = "ran out of time" if done.timed_out else "ran out of memory" if done.out_of_memory else f"ended with {_ending(done)}"
+    raise HostShortage(
+        f"git and patch {ended} after {done.wall_s:.0f} s, so nothing is known of the patch: {said or 'no message'}"
+    )
+
+
+def _ending(done: Completed) -> str:
+    return f"signal {done.signal}" if done.exit_code is None else f"exit status {done.exit_code}"
+
+
+@retried_alone
 def _run_tests(
     place: Workspace, repository: RepoSnapshot, changed: Sequence[str], limits: Limits
 ) -> tuple[ProgramVerdict, Records]:
@@ -155,6 +184,8 @@ def _run_tests(
     flags = (*repository.python_flags, "-S", "-s", "-P")
     argv = ("/usr/bin/env", *variables, python, *flags, "{harness}/run_function_tests.py")
     done = place.run(argv, limits, stdin=payload)
+    if not done.report and _OLDER_PYTHON in done.stderr:
+        raise SandboxUnavailable("its environment has a Python older than 3.11, which cannot run tests here: pin 3.11 or newer")
     ran, records = believable_records(done, secret, limits)
     code, _ = records.get("node exit", ("", ""))
     if ran.outcome is Outcome.PASSED and code not in _RAN:
