@@ -45,6 +45,16 @@ def test_no_cheat_passes(home: Home, problems: dict[str, Problem], tmp_path: Pat
         assert verdict.reason is FailureReason.TAMPERING, verdict.detail
 
 
+@pytest.mark.slow
+def test_a_path_of_the_environment_into_the_project_makes_it_no_library(home: Home, problems: dict[str, Problem], tmp_path: Path):
+    problem = problems[SLUGS]
+    assert problem.repo is not None
+    repo = problem.repo.model_copy(update={"variables": (*problem.repo.variables, ("PYTHONPATH", "/testbed"))})
+    attack = ATTACKS["assertEqual accepts everything"]
+    verdict = grade(home, problem.model_copy(update={"repo": repo}), patch_of(tmp_path, repo.repo, attack.changes))
+    assert verdict.reason is FailureReason.TAMPERING, verdict.detail
+
+
 @pytest.mark.parametrize("name", NO_DIFFS)
 def test_what_does_not_apply_fails(home: Home, problems: dict[str, Problem], name: str):
     verdict = grade(home, problems[SLUGS], NO_DIFFS[name])
