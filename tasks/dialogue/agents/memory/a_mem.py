@@ -16,8 +16,10 @@ from tasks.dialogue.agents.memory.remembering import (
     Thinking,
     Unit,
     in_order,
+    listed,
     read_object,
     remembering,
+    text_in,
     texts_in,
 )
 from tasks.language.prompt import fill
@@ -61,7 +63,7 @@ class Notes:
         """Note a round, link it, and let it change the notes that it belongs to."""
         reply = yield Ask("note", fill(PROMPTS["a_mem_note"], round=unit.text))
         told = read_object(reply)
-        note = Note(unit, texts_in(told.get("keywords")), texts_in(told.get("tags")), _text(told.get("context")))
+        note = Note(unit, texts_in(told.get("keywords")), texts_in(told.get("tags")), text_in(told.get("context")))
         near = yield from self._nearest(note.text, NEIGHBOURS)
         self._notes[unit.number] = note
         if near:
@@ -88,27 +90,23 @@ class Notes:
 
     def _link(self, note: Note, near: Mapping[int, Note], told: Mapping[str, Any]) -> None:
         """Do what the model says of links, and of what the neighbours are about now."""
-        links = told.get("links")
-        for number in links if isinstance(links, list) else ():
-            if isinstance(number, int) and number in near:
+        numbered = {str(number): number for number in near}
+        for number in (numbered.get(str(one)) for one in listed(told.get("links"))):
+            if number is not None:
                 note.links.add(number)
                 near[number].links.add(note.unit.number)
         note.tags = texts_in(told.get("tags")) or note.tags
         changed = told.get("neighbours")
         for number, said in changed.items() if isinstance(changed, dict) else ():
-            other = near.get(int(number)) if str(number).isdecimal() else None
+            other = near.get(numbered.get(number, 0))
             if other is not None and isinstance(said, dict):
-                other.context = _text(said.get("context")) or other.context
+                other.context = text_in(said.get("context")) or other.context
                 other.tags = texts_in(said.get("tags")) or other.tags
-
-
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
 
 
 AGENT = Agent(
     name=NAME,
-    version="1",
+    version="2",
     help="remembers rounds as notes that are linked and change each other (A-Mem's method)",
     begin=remembering(Notes, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},

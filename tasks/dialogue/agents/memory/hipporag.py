@@ -7,7 +7,7 @@ share (HippoRAG 2).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
 from tasks.dialogue.agents.memory.remembering import (
@@ -18,8 +18,10 @@ from tasks.dialogue.agents.memory.remembering import (
     Thinking,
     Unit,
     in_order,
+    listed,
     read_object,
     remembering,
+    text_in,
     texts_in,
 )
 from tasks.language.prompt import fill
@@ -50,7 +52,7 @@ class PassageGraph:
         """Take a round in as a passage."""
         reply = yield Ask("facts", fill(PROMPTS["hipporag_facts"], passage=unit.text))
         told = read_object(reply)
-        triples = [texts for one in told.get("triples") or () if isinstance(one, list) and len(texts := _named(one)) == 2]
+        triples = [texts for one in listed(told.get("triples")) if len(texts := _named(one)) == 2]
         names = dict.fromkeys([*_plain(texts_in(told.get("entities"))), *(name for pair in triples for name in pair)])
         vectors: Mapping[str, Vector] = yield Embed((unit.text, *(name for name in names if name not in self._entities)))
         self._vectors.update(vectors)
@@ -128,15 +130,15 @@ def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower() for name in names))
 
 
-def _named(triple: list[object]) -> tuple[str, ...]:
-    """First and last of subject, relation, object."""
-    ends = [one.strip().lower() for one in (triple[0], triple[-1]) if isinstance(one, str) and one.strip()]
-    return tuple(ends) if len(triple) == 3 else ()
+def _named(triple: Any) -> tuple[str, ...]:
+    """First and last of subject, relation, object; nothing where an answer has something else."""
+    parts = listed(triple)
+    return tuple(name.lower() for one in (parts[0], parts[-1]) if (name := text_in(one))) if len(parts) == 3 else ()
 
 
 AGENT = Agent(
     name=NAME,
-    version="1",
+    version="2",
     help="remembers rounds as passages of a graph of entities, searched by personalised PageRank (HippoRAG's method)",
     begin=remembering(PassageGraph, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_question")},

@@ -22,6 +22,7 @@ from tasks.dialogue.agents.memory.remembering import (
     in_order,
     read_object,
     remembering,
+    text_in,
     texts_in,
 )
 from tasks.language.prompt import fill
@@ -89,8 +90,7 @@ class Stores:
     def _file(self, page: Unit) -> Thinking[Segment]:
         reply = yield Ask("page", fill(PROMPTS["memoryos_page"], round=page.text))
         told = read_object(reply)
-        subject, keywords = told.get("subject"), {word.lower() for word in texts_in(told.get("keywords"))}
-        subject = subject.strip() if isinstance(subject, str) and subject.strip() else page.text
+        subject, keywords = text_in(told.get("subject")) or page.text, {word.lower() for word in texts_in(told.get("keywords"))}
         likeness = yield from self._likeness(subject, keywords)
         best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
         if best is None or likeness[best] < JOINS:
@@ -127,8 +127,7 @@ class Stores:
         shown = "\n\n".join(page.text for page in segment.pages[segment.n_read :])
         reply = yield Ask("profile", fill(PROMPTS["memoryos_profile"], profile=self._profile or "-", rounds=shown))
         told = read_object(reply)
-        profile = told.get("profile")
-        self._profile = profile.strip() if isinstance(profile, str) and profile.strip() else self._profile
+        self._profile = text_in(told.get("profile")) or self._profile
         for who, facts in self._facts.items():
             new = [fact for fact in texts_in(told.get(who)) if fact not in facts]
             self._facts[who] = [*facts, *new][-MOST_FACTS:]
@@ -147,7 +146,7 @@ def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
 
 AGENT = Agent(
     name=NAME,
-    version="1",
+    version="2",
     help="remembers the last rounds, older ones by subject, and what lasts about the user (MemoryOS's method)",
     begin=remembering(Stores, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},

@@ -6,7 +6,6 @@ after a kill they are run again over the kept ones, and nothing is asked twice.
 """
 
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from schemas.errors import ConfigError
 from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.seats import Stop
+from tasks.dialogue.tools import observe
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Message
 from tasks.language.prompt import PromptTexts, fill
@@ -69,6 +69,13 @@ class Unit:
         said = (("User", self.user), ("Assistant", self.assistant))
         return "\n".join(f"{who}: {words}" for who, words in said if words)
 
+    def beyond(self, known: "Unit") -> "Unit":
+        """What it holds beyond what was known of it: some histories show a round's later messages within it."""
+        new = (
+            now.removeprefix(before).strip("\n") for now, before in ((self.user, known.user), (self.assistant, known.assistant))
+        )
+        return Unit(self.number, *new)
+
 
 @dataclass(frozen=True)
 class Recalled:
@@ -98,8 +105,10 @@ class RememberingSubject:
 
     def __init__(self, chat: ChatSubject, vectors: "TextVectors", memory: Memory) -> None:
         self._chat, self._vectors, self._memory = chat, vectors, memory
-        self._units = 0
-        """Rounds of the talk that the memory holds."""
+        self._seen: tuple[Unit, ...] = ()
+        """Rounds of the talk as they were when the memory took them in."""
+        self._n_taken = 0
+        """Units that the memory holds."""
         self._round = 0
         """The latest round whose thinking is done."""
         self._recalled = Recalled()
@@ -109,11 +118,13 @@ class RememberingSubject:
         """Answers of the running round that the memory was told."""
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
-        """The next answer that the memory wants, or the message.
+        """The next answer that the memory wants, or the message. An answer that calls tools is told that there are none.
 
         Raises: as `ChatSubject.answer`; ModelUnavailable of the embedder; ValueError where an earlier round's kept answers are
             not those that the memory wants.
         """
+        if pending := transcript.pending_calls:
+            return await observe((), pending[0], transcript.turn)
         scripted = transcript.dialog.scripted_answers
         while self._round < transcript.turn:
             turn = self._round + 1
@@ -126,7 +137,9 @@ class RememberingSubject:
                 raise ValueError(f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?")
             if asked is not None:
                 step = await self._chat.answer(transcript, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT)
-                return step.model_copy(update={"labels": ((PURPOSE, asked.purpose),)}) if isinstance(step, Step) else step
+                # What it says beside a tool that it was not offered is its answer: nobody would run the tool.
+                kept = {"kind": StepKind.ARTIFACT, "calls": (), "labels": ((PURPOSE, asked.purpose),)}
+                return step.model_copy(update=kept) if isinstance(step, Step) else step
         return await self._chat.answer(transcript, self._shown(transcript))
 
     async def _go_on(self, transcript: Transcript) -> Ask | None:
@@ -152,15 +165,21 @@ class RememberingSubject:
             return None
 
     def _think(self, transcript: Transcript) -> Thinking[Recalled]:
-        *before, question = (m for m in messages_of(transcript, self._chat.history) if m.role is not Role.SYSTEM)
-        units = units_of(before)
-        for unit in units[self._units :]:
-            yield from self._memory.add(unit)
-        self._units = len(units)
+        units, question = units_of([m for m in self._talk(transcript) if m.role is not Role.SYSTEM])
+        for place, unit in enumerate(units):
+            new = unit.beyond(self._seen[place]) if place < len(self._seen) else unit
+            if new.text:
+                self._n_taken += 1
+                yield from self._memory.add(replace(new, number=self._n_taken))
+        self._seen = tuple(units)
         if not units:
             return Recalled()
         n_messages = len(transcript.context) + len(transcript.dialog.turns)
-        return (yield from self._memory.recall(question.content, FEW if n_messages < SHORT else MANY))
+        return (yield from self._memory.recall(question, FEW if n_messages < SHORT else MANY))
+
+    def _talk(self, transcript: Transcript) -> tuple[Message, ...]:
+        """What was said, as the history policy shows it, without what the seat did in between."""
+        return messages_of(replace(transcript, steps=transcript.messages), self._chat.history)
 
     async def _embedded(self, texts: Sequence[str]) -> "Mapping[str, Vector]":
         """Their vectors. Of a text that is longer than the embedder takes, that of as much of its beginning as it takes."""
@@ -174,18 +193,20 @@ class RememberingSubject:
         return found
 
     def _shown(self, transcript: Transcript) -> tuple[Message, ...]:
-        messages = messages_of(transcript, self._chat.history)
+        messages = self._talk(transcript)
         system = tuple(message for message in messages if message.role is Role.SYSTEM)
+        _, question = units_of([message for message in messages if message.role is not Role.SYSTEM])
         recent = (
             Message(role, words)
             for unit in self._recalled.recent
             for role, words in ((Role.USER, unit.user), (Role.ASSISTANT, unit.assistant))
             if words
         )
-        question = messages[-1].content
         if self._recalled.memories:
             question = fill(PROMPTS["recalled"], memories="\n\n".join(self._recalled.memories), question=question)
-        return (*system, *recent, Message(Role.USER, question))
+        called = (step for step in transcript.taken if step.kind in (StepKind.TOOL_CALL, StepKind.OBSERVATION))
+        refused = (Message(step.role, step.content, step.calls, step.call_id) for step in called)
+        return (*system, *recent, Message(Role.USER, question), *refused)
 
 
 def _as_of(transcript: Transcript, turn: int) -> Transcript:
@@ -198,15 +219,19 @@ def _is_before_answer(step: Step) -> bool:
     return step.role is not Role.ASSISTANT or step.kind is not StepKind.MESSAGE
 
 
-def units_of(messages: Sequence[Message]) -> list[Unit]:
-    """The rounds of a talk: each begins with a message of the user that follows one of the assistant's."""
+def units_of(messages: Sequence[Message]) -> tuple[list[Unit], str]:
+    """The rounds of a talk, and what the user said since the last one: a round without an answer is none yet.
+
+    A round begins with a message of the user that follows one of the assistant's.
+    """
     rounds: list[tuple[list[str], list[str]]] = []
     for message in messages:
         is_user = message.role is Role.USER
         if not rounds or (is_user and rounds[-1][1]):
             rounds.append(([], []))
         rounds[-1][0 if is_user else 1].append(message.content)
-    return [Unit(number, "\n".join(user), "\n".join(said)) for number, (user, said) in enumerate(rounds, 1)]
+    asked = rounds.pop()[0] if rounds and not rounds[-1][1] else []
+    return [Unit(number, "\n".join(user), "\n".join(said)) for number, (user, said) in enumerate(rounds, 1)], "\n".join(asked)
 
 
 def in_order(units: Sequence[tuple[int, str]]) -> tuple[str, ...]:
@@ -233,15 +258,23 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
 
 def read_object(reply: str) -> dict[str, Any]:
     """The JSON object in an answer; an empty one where none can be read."""
-    found = re.search(r"\{.*\}", reply, re.DOTALL)
     try:
-        held = json.loads(found.group()) if found else {}
+        held = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
     except (ValueError, RecursionError):
         return {}
     return held if isinstance(held, dict) else {}
 
 
+def listed(value: Any) -> list[Any]:
+    """The list that an answer has there; an empty one where it has something else."""
+    return value if isinstance(value, list) else []
+
+
+def text_in(value: Any) -> str:
+    """The text that an answer has there, fit to be sent on; empty where it has something else."""
+    return value.encode("utf-8", "replace").decode().strip() if isinstance(value, str) else ""
+
+
 def texts_in(value: Any) -> tuple[str, ...]:
     """The texts of a list, each once; others are left out."""
-    listed = value if isinstance(value, list) else []
-    return tuple(dict.fromkeys(text.strip() for text in listed if isinstance(text, str) and text.strip()))
+    return tuple(dict.fromkeys(text for one in listed(value) if (text := text_in(one))))

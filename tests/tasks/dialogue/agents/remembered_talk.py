@@ -6,13 +6,13 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
-from schemas.episode import Step
+from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Provider, Sampling
 from tasks.dialogue.agents import registry
 from tasks.dialogue.agents.contract import AgentRequest
@@ -102,6 +102,16 @@ class Talker:
     def messages(self) -> list[ChatRequest]:
         """The requests for the user to see, without the memory's own."""
         return [one for one in self.asked if "JSON alone" not in one.messages[-1].content]
+
+
+class ToolCaller(Talker):
+    """Calls a tool with all that it says, until it is told that there is none."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        said = await super().complete(request)
+        if request.messages[-1].role is Role.TOOL:
+            return replace(said, content="I see.")
+        return replace(said, calls=(ToolCall(call_id="1", name="look", arguments="{}"),))
 
 
 T = TypeVar("T")

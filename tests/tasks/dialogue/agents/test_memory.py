@@ -6,14 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.dialog import HistoryPolicy, Role
+from schemas.dialog import HistoryPolicy, Role, Turn
 from schemas.episode import StepKind, StopReason
 from tasks.dialogue.agents import registry
 from tasks.dialogue.agents.memory.hipporag import PassageGraph
 from tasks.dialogue.agents.memory.pagerank import pagerank
 from tasks.dialogue.agents.memory.remembering import Unit, read_object, units_of
 from tasks.language.chat_model import Message
-from tests.tasks.dialogue.agents.remembered_talk import AGENTS, FACTS, LONG, SHORT, Talk, Talker, Words, context_of, thought
+from tests.tasks.dialogue.agents.remembered_talk import (
+    AGENTS,
+    FACTS,
+    LONG,
+    SHORT,
+    Talk,
+    Talker,
+    ToolCaller,
+    Words,
+    context_of,
+    thought,
+)
 
 
 def played(talk: Talk, agent: str, vectors: Words | None = None) -> tuple[Talker, list[str]]:
@@ -159,12 +170,73 @@ def test_dialogues_that_are_played_at_once_know_nothing_of_each_other(agent: str
         assert not any(name in message.content for name in others for message in request.messages)
 
 
+MANY_DIGITS = "1" * 5000
+UNREADABLE = (
+    "[1, {",
+    "",
+    '{"triples": [[]]}',
+    '{"triples": 3, "entities": 4, "keywords": true, "tags": 5, "links": 6, "neighbours": 7, "user": 8}',
+    '{"triples": {"a": 1}, "entities": "Rome", "subject": ["x"], "context": {}, "profile": 9, "links": {"1": 1}}',
+    '{"triples": [3, null, ["a"], ["a", 1, {}], [[], [], []], [" ", "is", ""]], "entities": [null, [], " "], "keywords": [[]]}',
+    f'{{"neighbours": {{"{MANY_DIGITS}": {{"context": "x"}}, "1": 5, "x": {{}}}}, "links": [true, 1.5, [], "{MANY_DIGITS}"]}}',
+    f'{{"links": [{MANY_DIGITS}]}}',
+    '{"entities": ["\\ud800"], "keywords": ["\\ud800"], "subject": "\\ud800", "context": "\\ud800", "profile": "\\ud800"}',
+    "{" * 100_000,
+    '{"a":' * 100_000 + "}",
+)
+
+
+@pytest.mark.parametrize("place", range(len(UNREADABLE)))
 @pytest.mark.parametrize("agent", AGENTS)
-def test_answers_that_cannot_be_read_are_no_fault(agent: str) -> None:
-    model = Talker(answer=lambda prompt: "[1, {")
-    ending = asyncio.run(LONG.play(agent, model))
+def test_answers_that_cannot_be_read_are_no_fault_and_name_nothing(agent: str, place: int) -> None:
+    talk = replace(LONG, context=LONG.context[:18])
+    model = Talker(answer=lambda prompt: UNREADABLE[place] if "JSON alone" in prompt else "Right.")
+    ending = asyncio.run(talk.play(agent, model))
     assert ending.stop_reason is StopReason.FINISHED
     assert "The mayor of" in model.messages[0].messages[-1].content
+    for request in model.asked:
+        str([message.content for message in request.messages]).encode()  # fit to be sent
+    again = asyncio.run(talk.play(agent, Talker(), steps=ending.steps[:-1]))
+    assert again.stop_reason is StopReason.FINISHED, "what was answered is read again after a stop"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_message_without_an_answer_is_remembered_with_the_round_that_answers_it(agent: str) -> None:
+    """The talk before the dialogue ends with the user's words: they open the first round, and are no memory of their own."""
+    asks = Turn(turn=13, role=Role.USER, content="Remember that Zara is my aunt.")
+    said = ("Say yes.", *(f"Count to {n}." for n in range(8)), "Who is Zara?")
+    model, prompts = played(replace(LONG, context=(*LONG.context, asks), said=said), agent)
+    assert prompts[0].endswith("Remember that Zara is my aunt.\nSay yes.")
+    assert "User: Remember that Zara is my aunt.\nSay yes.\nAssistant: noted: Say yes." in prompts[-1]
+    if agent == "hipporag":
+        taken_in = [request for request in model.asked if '"triples"' in request.messages[-1].content]
+        assert len(taken_in) == len(FACTS) + len(said) - 1, "each round once"
+
+
+@pytest.mark.parametrize("agent", ["a-mem", "hipporag"])
+def test_prompts_that_grow_within_a_round_are_remembered(agent: str) -> None:
+    """CodeIF-Bench's first history shows all earlier prompts as one message, and the first answer."""
+    said = ("Name Avalon.", "Name Brig.", "Name Caen.", "Which did I name?")
+    model, prompts = played(Talk("grown", said, history=HistoryPolicy.UPSTREAM_V0), agent)
+    for place in ("Avalon", "Brig", "Caen"):
+        assert f"User: Name {place}." in prompts[-1]
+    kind = '"triples"' if agent == "hipporag" else '"keywords"'
+    assert sum(kind in request.messages[-1].content for request in model.asked) == 3
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_model_that_calls_tools_which_nobody_offered_is_asked_once_for_each_thing(agent: str) -> None:
+    talk = replace(LONG, context=LONG.context[:18], said=LONG.said[:1])
+    plain = asyncio.run(talk.play(agent, Talker()))
+    caller = ToolCaller()
+    ending = asyncio.run(talk.play(agent, caller))
+    kinds = [step.kind for step in ending.steps if step.role is Role.ASSISTANT]
+    assert kinds.count(StepKind.ARTIFACT) == sum(step.kind is StepKind.ARTIFACT for step in plain.steps)
+    assert (kinds.count(StepKind.TOOL_CALL), kinds.count(StepKind.MESSAGE)) == (1, 1), "told once that there is none"
+    assert [message.role for message in caller.asked[-1].messages[-3:]] == [Role.USER, Role.ASSISTANT, Role.TOOL]
+    assert "there is no tool 'look'" in caller.asked[-1].messages[-1].content
+    for done in range(len(ending.steps)):
+        assert asyncio.run(talk.play(agent, ToolCaller(), steps=ending.steps[:done])) == ending
 
 
 def test_a_round_longer_than_the_embedder_takes_is_found_by_its_beginning() -> None:
@@ -176,8 +248,9 @@ def test_a_round_longer_than_the_embedder_takes_is_found_by_its_beginning() -> N
 
 def test_rounds_begin_where_the_user_speaks_after_the_assistant() -> None:
     spoken = [("assistant", "Hi."), ("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d"), ("user", "e")]
-    units = units_of([Message(Role(role), text) for role, text in spoken])
-    assert [(unit.user, unit.assistant) for unit in units] == [("", "Hi."), ("a\nb", "c\nd"), ("e", "")]
+    units, asked = units_of([Message(Role(role), text) for role, text in spoken])
+    assert [(unit.user, unit.assistant) for unit in units] == [("", "Hi."), ("a\nb", "c\nd")]
+    assert asked == "e"
     assert units[1].text == "User: a\nb\nAssistant: c\nd"
 
 
