@@ -3,9 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from schemas.dialog import Dialog, Role
 from schemas.errors import ConfigError, UnknownName, UsageError
@@ -77,7 +77,7 @@ def export_folder(home: Home, what: str, run_id: str, out: Path) -> int:
 
     Raises:
         UnknownName: no such folder.
-        UsageError: no such run, one without scores, or a folder that holds files.
+        UsageError: no such run, one without scores, a folder that holds files, or files that `write_files` refuses.
     """
     export = find_export(what)
     if not isinstance(export, FolderExport):
@@ -86,14 +86,28 @@ def export_folder(home: Home, what: str, run_id: str, out: Path) -> int:
     record = find_run(lake, run_id)
     if record.status == "incomplete":
         raise UsageError(f"run {record.run_id} is not finished: type its command again, then export it")
-    n_files = 0
     with new_folder(out, lambda path: False, replace=False) as folder:
-        for name, content in export.files(_whole_run(lake, record)):
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            n_files += 1
-    return n_files
+        return write_files(folder, export.files(_whole_run(lake, record)))
+
+
+def write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
+    """Write files by their names within a folder; returns how many.
+
+    Raises:
+        UsageError: a name that leads out of the folder, or that a file before it had.
+    """
+    written = set[str]()
+    for name, content in files:
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts or not place.name or "\\" in name or "\0" in name:
+            raise UsageError(f"a file of the export is called {name!r}, which is no place in its folder. Nothing is written")
+        if str(place) in written:
+            raise UsageError(f"two files of the export are called {name!r}, and one would replace the other. Nothing is written")
+        written.add(str(place))
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return len(written)
 
 
 def _whole_run(lake: Lake, record: RunRecord) -> WholeRun:

@@ -1,22 +1,24 @@
 """A finished run as UniDial-EvalKit's own output folder: answers, a row for each score, and the summary."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, TypeVar
 
+from schemas.content_id import content_id
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.results import FolderExport, WholeRun
 from tasks.benchmarks.unidial.answers import UDE, read_as_ude
-from tasks.benchmarks.unidial.convert import DATASET, labels_of, normalised, placed, written
+from tasks.benchmarks.unidial.convert import normalised, placed, written
 from tasks.benchmarks.unidial.datasets import safedialbench
 from tasks.benchmarks.unidial.datasets.normalised import GENERATED
+from tasks.benchmarks.unidial.metric_names import full_name, numbered_metrics
 from tasks.benchmarks.unidial.recording import DETAILS
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
-from tasks.benchmarks.unidial.scoring import full_name, numbered_metrics
 
 CONFIG = {"turn_stat": "mean", "dialog_stat": "min", "dataset_level": "dialog"}
 """How the summary pools: the toolkit's default."""
@@ -24,6 +26,8 @@ Row = dict[str, Any]
 OfEpisode = TypeVar("OfEpisode", Score, JudgeVerdict)
 K = TypeVar("K", int, tuple[int, int])
 File = tuple[str, bytes]
+_LONGEST = 50
+"""Letters of a folder's name that come from the data."""
 
 
 def output_files(run: WholeRun) -> Iterator[File]:
@@ -32,14 +36,14 @@ def output_files(run: WholeRun) -> Iterator[File]:
     An answer or a score that is missing is null there; a judgement that is missing has no raw output, so that no reader takes it
     for the lowest rating.
     """
-    datasets = {_dataset(run.dialogs[episode.row_digest]) for episode in run.episodes}
+    folders = _folders({_owner(episode.dialog_id) for episode in run.episodes})
     samples = {episode.sample for episode in run.episodes}
     scores = _by_episode(run.scores)
     judgements = _by_episode(run.judgements)
     rows_of: dict[str, list[Row]] = {}
     for episode in sorted(run.episodes, key=lambda one: (one.sample, one.dialog_id)):
         dialog = run.dialogs[episode.row_digest]
-        place = f"{_dataset(dialog)}/" if len(datasets) > 1 else ""
+        place = f"{folders[_owner(episode.dialog_id)]}/" if len(folders) > 1 else ""
         place += f"sample_{episode.sample}/" if len(samples) > 1 else ""
         said = _answered(dialog, run.context_of(dialog), episode)
         rows = list(_rows(said, dialog, scores.get(episode.episode_id, ()), judgements.get(episode.episode_id, ())))
@@ -51,8 +55,19 @@ def output_files(run: WholeRun) -> Iterator[File]:
         yield f"{place}summary.json", _text({"summary": summary(rows)})
 
 
-def _dataset(dialog: Dialog) -> str:
-    return str(labels_of(dialog)[DATASET])
+def _owner(dialog_id: str) -> str:
+    """What stands before a dialogue's number: its dataset's name, or its folder's, as the data have it."""
+    return dialog_id.rpartition("/")[0]
+
+
+def _folders(owners: Iterable[str]) -> Mapping[str, str]:
+    """Owner -> a folder's name, which no other owner has on any file system, and which stays where it is put."""
+    names: dict[str, str] = {}
+    for owner in sorted(owners):
+        plain = re.sub(r"[^\w.-]", "_", owner)[:_LONGEST].lstrip(".") or "dataset"
+        taken = {name.casefold() for name in names.values()}
+        names[owner] = plain if plain.casefold() not in taken else f"{plain}_{content_id(owner)[:8]}"
+    return names
 
 
 def _by_episode(rows: Sequence[OfEpisode]) -> Mapping[str, list[OfEpisode]]:

@@ -1,7 +1,7 @@
 """Unit tests that the data name on an answer (`unit_tests`), to be run in the sandbox.
 
 Arguments: `tests`, one text or a list; `kind`, of which `asserts` (each a test of its own) is what a list is taken for, and
-`statements` a text; `entry_point`, the function that `check` is called with.
+`statements` a text; `entry_point`, the function that `check` is called with. A row with others is quarantined.
 """
 
 import ast
@@ -18,11 +18,13 @@ from schemas.score import UnscoredReason, reason_of
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
 from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.rubrics import arguments_of
-from tasks.language.code_block import first_python_block
 from tasks.metrics.unit_tested_code import unit_tests
 
 KINDS = ("statements", "asserts", "check", "unittest")
+ARGUMENTS = ("tests", "kind", "entry_point")
+_PYTHON = re.compile(r"```[ \t]*py(?:thon[\d.]*)?(?:[ \t{][^\n]*)?\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 
 
@@ -43,6 +45,8 @@ def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
     Raises:
         BadRow: unknown_tests.
     """
+    if unknown := given.keys() - set(ARGUMENTS):
+        raise BadRow("unknown_tests", f"{name}: {', '.join(sorted(unknown))}: no such argument; known: {', '.join(ARGUMENTS)}")
     tests, entry_point = given.get("tests"), given.get("entry_point", "")
     listed = [tests] if isinstance(tests, str) else tests
     if not isinstance(listed, list) or not listed or not all(isinstance(one, str) and one.strip() for one in listed):
@@ -62,9 +66,9 @@ def read_tests(name: str, given: Mapping[str, Any]) -> Tests:
 
 def tests_of(turn: Turn) -> Iterator[Tests]:
     """The tests of an answer, numbered as its scores are. Raises: as `read_tests`."""
-    specs = [spec for spec in turn.metrics if is_tested(spec)]
-    for number, spec in enumerate(specs, 1):
-        yield read_tests(spec.name if number == 1 else f"{spec.name}#{number}", arguments_of(spec))
+    for spec, name in numbered_metrics(turn):
+        if is_tested(spec):
+            yield read_tests(name, arguments_of(spec))
 
 
 def is_tested(spec: MetricSpec) -> bool:
@@ -88,12 +92,11 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
 
 
 def _code(answer: str | None) -> str | None:
-    """The first block tagged python, else the first block, else the whole answer."""
+    """The first block tagged py, python or python3, in either case; else the first block, else the whole answer."""
     if answer is None:
         return None
-    block = _FENCED.search(answer)
-    code = first_python_block(answer)
-    return block.group(1) if block and code == answer else code
+    block = _PYTHON.search(answer) or _FENCED.search(answer)
+    return block.group(1) if block else answer
 
 
 def tested(played: Played, turn: Turn, name: str) -> float | UnscoredReason:

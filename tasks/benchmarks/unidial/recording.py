@@ -12,8 +12,8 @@ from tasks.benchmarks.unidial.answers import UDE
 from tasks.benchmarks.unidial.convert import NAME, placed
 from tasks.benchmarks.unidial.datasets import normalised
 from tasks.benchmarks.unidial.datasets.source import whole_json
+from tasks.benchmarks.unidial.metric_names import full_name
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of
-from tasks.benchmarks.unidial.scoring import full_name
 from tasks.benchmarks.unidial.stage import stage
 from tasks.language.recorded_model import RecordedAnswer
 

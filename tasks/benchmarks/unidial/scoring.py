@@ -8,6 +8,7 @@ from schemas.score import Score, UnscoredReason, reason_of
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Option, Options
 from tasks.benchmarks.unidial.convert import REFERENCES, labels_of
+from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.programs import is_tested, tested
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
 from tasks.metrics.code_rules import code_match
@@ -69,22 +70,6 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
                 value=None if isinstance(value, UnscoredReason) else value,
                 unscored_reason=missing if isinstance(missing, UnscoredReason) else None,
             )
-
-
-def numbered_metrics(turn: Turn) -> Iterator[tuple[MetricSpec, str]]:
-    """The metrics of an answer, each with the name that its score has: `#2` follows that of a second one of that name."""
-    named: list[str] = []
-    for spec in turn.metrics:
-        name = full_name(spec)
-        named.append(name)
-        yield spec, name if named.count(name) == 1 else f"{name}#{named.count(name)}"
-
-
-def full_name(spec: MetricSpec) -> str:
-    """`METRIC->NAME` where an argument names what is measured, as in `instruction_following->keywords:existence`."""
-    named = (value for key, value in arguments_of(spec).items() if "name" in key.lower() and isinstance(value, str))
-    first = next(named, None)
-    return spec.name if first is None else f"{spec.name}->{first}"
 
 
 def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Value:

@@ -91,6 +91,11 @@ def _in(folder: Path) -> list[Found]:
     return [Found(one.name, files, one, False) for one, files in found if files]
 
 
+def _folder(file: Path) -> Path:
+    """The folder that a dialogue's file is of: of a run's, not the one within it that holds all answers."""
+    return file.parent.parent if file.parent.name == normalised.GENERATED else file.parent
+
+
 class _Rows:
     """Everything staged so far."""
 
@@ -123,7 +128,7 @@ class _Rows:
         if isinstance(read.dialog, BadRow):
             raise read.dialog
         number = str(read.dialog.dialog_id)
-        identity = f"{found.name or read.file.parent.name}/{number}" if self._several else number
+        identity = f"{found.name or _folder(read.file).name}/{number}" if self._several else number
         if identity in self._seen:
             raise BadRow("duplicate_id", f"dialogue {identity} was in {self._seen[identity]} already; the first one is kept")
         unknown = {one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics} - METRICS.keys()

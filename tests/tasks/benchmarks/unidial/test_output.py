@@ -1,8 +1,13 @@
 """A run's files in the toolkit's layout: what is missing, what is left out, and where several samples go."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flows.cli.exporting import write_files
+from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.run import ModelIdentity, Provider, RunSpec
 from schemas.score import Score, UnscoredReason
@@ -70,6 +75,26 @@ def test_several_samples_have_a_folder_each() -> None:
     assert {name.partition("/")[0] for name in found} == {"sample_0", "sample_1"}
     means = [found[f"sample_{n}/summary.json"]["summary"]["global"]["mean"] for n in (0, 1)]
     assert means == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("owners", [("first", "second"), ("../../x", ".._.._x"), ("A", "a"), ("", "x"), ("/", "..")])
+def test_each_dataset_has_a_folder_of_its_own_whatever_it_is_called(owners: tuple[str, str], tmp_path: Path) -> None:
+    """Names come from the data: folders whose dataset nobody told, and one whose name would lead elsewhere."""
+    episode, _ = play("mt_eval/2", ["Sky", "Red"])
+    _, dialog = dialogue("mt_eval/2")
+    played, dialogs = list[Episode](), dict[str, Dialog]()
+    for owner in owners:
+        name = f"{owner}/2"
+        dialogs[owner] = dialog.model_copy(update={"dialog_id": name, "labels": (("_dataset", json.dumps("")), *_others(dialog))})
+        played.append(episode.model_copy(update={"dialog_id": name, "row_digest": owner, "episode_id": owner}))
+    made = [name for name, _ in output_files(WholeRun(SPEC, dialogs, context_of, played, (), ()))]
+    assert len(set(made)) == len(made)
+    assert len({name.partition("/")[0] for name in made}) == 2
+    assert write_files(tmp_path, ((name, b"") for name in made)) == len(made)
+
+
+def _others(dialog: Dialog) -> list[tuple[str, str]]:
+    return [label for label in dialog.labels if label[0] != "_dataset"]
 
 
 def test_a_talk_before_the_question_is_written_and_where_it_came_from_is_no_label_of_an_answer() -> None:

@@ -62,6 +62,21 @@ def test_locomo_is_the_same_in_either_layout(tmp_path: Path, shared_data: Path) 
     assert [c.context_id for c in one.contexts] == [c.context_id for c in other.contexts]
 
 
+def test_runs_of_which_nobody_says_the_dataset_are_named_by_their_folders(tmp_path: Path) -> None:
+    turns = [
+        {"turn_id": 0, "role": "user", "content": "One?"},
+        {"turn_id": 1, "role": "assistant", "eval_config": {"do_eval": True}},
+    ]
+    for name in ("red", "blue"):
+        (tmp_path / name / "generated").mkdir(parents=True)
+        (tmp_path / name / "generated" / "3.json").write_text(
+            json.dumps({"dialog_id": 3, "dialog_turns": turns}), encoding="utf-8"
+        )
+    staged = BENCHMARK.data.stage(tmp_path, "current")
+    assert sorted(dialog.dialog_id for dialog in staged.dialogs) == ["blue/3", "red/3"]
+    assert staged.quarantined == ()
+
+
 def test_the_sample_has_each_dataset() -> None:
     assert Counter(problem.level for problem in sample().problems).keys() == DATASETS.keys()
     assert sample().quarantined == ()

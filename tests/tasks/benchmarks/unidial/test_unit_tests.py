@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks.unidial import BENCHMARK
+from schemas.dialog import MetricSpec, Role, Turn
+from schemas.episode import Episode, Step
+from tasks.benchmarks.unidial import BENCHMARK, programs
+from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tests.flows.parley_command import ask, parley
+from tests.tasks.benchmarks.unidial.played import play
 
 SUM = "def add(a, b):\n    return a + b"
 HALF = "def add(a, b):\n    return a - b if a < 0 else a + b"
@@ -52,6 +56,13 @@ def staged(folder: Path, row: dict[str, Any]) -> Any:
     return BENCHMARK.data.stage(folder, "current")
 
 
+def answered_with(text: str) -> Episode:
+    """A dialogue whose first round has this answer."""
+    episode, _ = play("mt_eval/2", ["Sky", "Red"])
+    said = (Step(turn=1, role=Role.USER, content="?"), Step(turn=1, role=Role.ASSISTANT, content=text))
+    return episode.model_copy(update={"steps": said})
+
+
 def test_a_dialogue_with_tests_is_played_where_a_sandbox_is(tmp_path: Path) -> None:
     (dialog,) = staged(tmp_path, ROW).dialogs
     assert [name for name in BENCHMARK.settings if BENCHMARK.data.plays(name, dialog)] == ["tested_code"]
@@ -69,6 +80,8 @@ def test_a_dialogue_with_tests_is_played_where_a_sandbox_is(tmp_path: Path) -> N
         {"tests": "x = 1", "kind": "unittest"},
         {"tests": "def check(f): ...", "kind": "check"},
         {"tests": "x", "kind": "pytest"},
+        {"tests": "x = 1", "test_name": "adds"},
+        {"tests": "x = 1", "timeout": 3},
     ],
 )
 def test_tests_that_cannot_be_run_are_quarantined(tmp_path: Path, arguments: dict[str, Any]) -> None:
@@ -76,6 +89,38 @@ def test_tests_that_cannot_be_run_are_quarantined(tmp_path: Path, arguments: dic
     asked = [turn(0, "user", content="?"), answered(1, "-", measured(**arguments))]
     (bad,) = staged(tmp_path, {"dialog_id": 0, "dialog_turns": asked}).quarantined
     assert bad.reason == "unknown_tests"
+
+
+def test_a_program_has_the_name_of_its_score() -> None:
+    specs = [("llm_judge", ()), ("unit_tests", ("tests",)), ("precision", ()), ("unit_tests", ("tests", "entry_point"))]
+    given = json.dumps("x = 1")
+    metrics = tuple(MetricSpec(name=name, arguments=tuple((one, given) for one in arguments)) for name, arguments in specs)
+    turn = Turn(turn=1, role=Role.ASSISTANT, metrics=metrics)
+    scored = [name for spec, name in numbered_metrics(turn) if programs.is_tested(spec)]
+    assert [tests.name for tests in programs.tests_of(turn)] == scored == ["unit_tests", "unit_tests#2"]
+
+
+BASH = "First:\n```bash\npip install it\n```\nThen:\n"
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["```python", "```Python", "```python3", "```py", "```PYTHON", "```python ", "```python\t", "``` python", "```python3.11"],
+)
+def test_the_python_block_is_run_however_it_is_tagged(tmp_path: Path, opening: str) -> None:
+    made = staged(tmp_path, ROW)
+    episode = answered_with(f"{BASH}{opening}\n{SUM}\n```\nDone.")
+    runs = programs.test_runs(made.problems[0], made.dialogs[0], episode, {})
+    assert {run.code for run in runs if run.turn == 1} == {f"{SUM}\n"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [("```\nx = 1\n```\n", "x = 1\n"), (f"{BASH}none", "pip install it\n"), ("x = 1", "x = 1")]
+)
+def test_without_a_python_block_the_first_one_or_the_whole_answer_is_run(tmp_path: Path, answer: str, code: str) -> None:
+    made = staged(tmp_path, ROW)
+    runs = programs.test_runs(made.problems[0], made.dialogs[0], answered_with(answer), {})
+    assert {run.code for run in runs if run.turn == 1} == {code}
 
 
 @pytest.mark.slow
