@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from schemas.errors import UsageError
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
@@ -41,20 +44,23 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
     """
     from flows.night.invocation import run_night
     from flows.night.progress import Board
-    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+    from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
 
     of_model, of_benchmark = (
         {name: more.pop(name) for name in more.keys() & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()}
         for kind in (ModelRequest, BenchmarkRequest)
     )
     judges = {"": judge} if isinstance(judge, str) else judge
-    request = EvaluationRequest(
-        model=ModelRequest(spec=model, **of_model),
-        benchmark=BenchmarkRequest(name=setting, **of_benchmark),
-        judges={name: ModelRequest(spec=spec) for name, spec in judges.items() if spec},
-        **{name: ModelRequest(spec=more.pop(name)) for name in more.keys() & {"simulator", "embedder"}},
-        **more,
-    )
+    try:
+        request = EvaluationRequest(
+            model=ModelRequest(spec=model, **of_model),
+            benchmark=BenchmarkRequest(name=setting, **of_benchmark),
+            judges={name: ModelRequest(spec=spec) for name, spec in judges.items() if spec},
+            **{name: ModelRequest(spec=more.pop(name)) for name in more.keys() & {"simulator", "embedder"}},
+            **more,
+        )
+    except ValidationError as error:
+        raise UsageError(explain(error)) from None
     [report] = run_night(find_home(), [request], Board()).reports
     return report
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 LOGS = Path("logs")
+CHECKOUT = "OWNER/NAME=PATH"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -60,7 +61,7 @@ def build(
     budget: BudgetCaps = None,
     checkout: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="Of files laid out: a git checkout of repository OWNER/NAME; may be repeated."),
+        typer.Option(metavar=CHECKOUT, help="Of files laid out: a git checkout of that repository; may be repeated."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Of files laid out: one project; may be repeated.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs.")] = None,
@@ -72,14 +73,14 @@ def build(
     from flows.cli.building import builds, layouts
 
     if what in layouts():
-        if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force)) or out is None:
+        if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
             raise ConfigError(f"{what} is laid out in a folder: name it by --out; besides, --checkout and --only count")
-        _lay_out(what, out, parse_options(checkout or [], "--checkout"), only or (), json_output)
+        _lay_out(what, out, parse_options(checkout or [], "--checkout", CHECKOUT), only or (), json_output)
         return
     if checkout or only:
         raise ConfigError(f"--checkout and --only are of files that are laid out ({', '.join(layouts())}), not of {what}")
     if what in builds():
-        if any((judge, embedder, data, dataset_version, option, limit, dry_run)) or len(model or ()) > 1:
+        if any((judge, embedder, data, dataset_version, option, limit, dry_run, budget)) or len(model or ()) > 1:
             raise ConfigError(f"{what} is made from runs: name them by --run, or one --model; besides, --out and --force count")
         _from_runs(what, run or (), model[0] if model else None, out or LOGS, force, json_output)
         return
@@ -117,6 +118,8 @@ def build(
     caps = parse_budget(budget or [])
     if caps and (refused := caps.caps.keys() & {"usd", "gpu_hours"}):
         raise ConfigError(f"parley build keeps no cap on {', '.join(sorted(refused))}: it knows no prices. Cap tokens or hours")
+    if caps and caps.then != "stop":
+        raise ConfigError(f"--budget then={caps.then}: parley build makes all files or none. Take fewer problems by --limit")
     if dry_run:
         _estimate(request, json_output)
     else:

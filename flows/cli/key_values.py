@@ -45,8 +45,11 @@ def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budge
     return Budget.model_validate((stated.model_dump(exclude_none=True) if stated else {}) | caps)
 
 
-def parse_options(given: Iterable[str], flag: str = "--option") -> dict[str, str]:
+def parse_options(given: Iterable[str], flag: str = "--option", form: str = "NAME=VALUE") -> dict[str, str]:
     """`["a=1"]` -> `{"a": "1"}`.
+
+    Args:
+        form: what an argument is, as its help says it.
 
     Raises:
         ConfigError: an argument without `=`, or a name given twice.
@@ -55,7 +58,7 @@ def parse_options(given: Iterable[str], flag: str = "--option") -> dict[str, str
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ConfigError(f"{flag} {item!r} is not of the form NAME=VALUE")
+            raise ConfigError(f"{flag} {item!r} is not of the form {form}")
         if name in options:
             raise ConfigError(f"{flag} {name} is given twice: {options[name]!r} and {value!r}")
         options[name] = value

@@ -51,6 +51,8 @@ class Vectors:
         self._segments = VectorSegments(lake.folder(TABLE, embedder=self._name), fsync=lake.fsync)
         self._near = ChainMap(self._held, self._waiting, self._segments.held)
         """All that needs no look into a part."""
+        self._refused = set[str]()
+        """Texts that the embedder gave no vector for: it would give none now."""
         self._under_way: dict[str, asyncio.Task[dict[str, Vector]]] = {}
         self._part_of: dict[str, Path] = {}
         self._seen: set[Path] = set()
@@ -62,7 +64,8 @@ class Vectors:
         Raises:
             ModelUnavailable: no usable answer after all retries. What was answered before is kept.
         """
-        wanted = {text_digest(text): text for text in texts if text.strip()}
+        digests = {text_digest(text): text for text in texts if text.strip()}
+        wanted = {digest: text for digest, text in digests.items() if digest not in self._refused}
         found = self._kept(wanted)
         self._begin({digest: text for digest, text in wanted.items() if digest not in found and digest not in self._under_way})
         awaited = dict.fromkeys(self._under_way[digest] for digest in wanted if digest in self._under_way)
@@ -95,6 +98,7 @@ class Vectors:
                 raise faults[0]
             vectors = await self._embedder.embed(tuple(texts.values()))
             new = {digest: vector for digest, vector in zip(texts, vectors, strict=True) if vector is not None}
+            self._refused |= texts.keys() - new.keys()
             self._check_length(new)
             if new:
                 self._segments.write(new)

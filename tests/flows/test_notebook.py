@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from flows.notebook import evaluate
+from schemas.errors import UsageError
 from tasks.benchmarks import registry
 from tests.own_files import ROOT
 
@@ -34,6 +34,18 @@ def test_the_notebook_of_the_readme_stages_evaluates_and_queries(
     assert len(names["answers"]) == 2 * names["staged"]["staged"]
 
 
-def test_a_field_that_nobody_knows_is_refused(home: Path) -> None:
-    with pytest.raises(ValidationError, match="colour"):
-        evaluate("unidial.locomo", model="control:gold", colour="red")
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"colour": "red"}, "colour = 'red'"),
+        ({"limit": "few"}, "limit = 'few'"),
+        ({"max_tokens": 0}, "max_tokens = 0"),
+        ({"simulator": 3}, "spec = 3"),
+        ({"workers": 0}, "workers = 0"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_refused_in_one_line(home: Path, asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        evaluate("unidial.locomo", model="control:gold", **asked)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -87,6 +87,20 @@ def test_blank_and_too_long_texts_have_no_vector(tmp_path: Path) -> None:
     assert embedder.asked == ["too long", "fine"]
 
 
+def test_a_text_that_the_embedder_takes_not_is_sent_to_it_once(tmp_path: Path) -> None:
+    embedder = Counting()
+
+    async def ask() -> list[set[str]]:
+        vectors = Vectors(Lake(tmp_path), embedder)
+        try:
+            return [set(await vectors.find(["too long for it", *texts(range(number))])) for number in (1, 2, 3)]
+        finally:
+            await vectors.aclose()
+
+    assert asyncio.run(ask()) == [set(texts(range(number))) for number in (1, 2, 3)]
+    assert sorted(embedder.asked) == sorted(["too long for it", *texts(range(3))])
+
+
 def test_embedders_have_a_folder_each(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for name in ("one", "two"):
