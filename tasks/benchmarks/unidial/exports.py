@@ -1,6 +1,7 @@
 """Tables in the paper's layout: how well each dataset tells models apart (Table 2), models with and without agents (Table 3)."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +28,9 @@ def discriminability(figures: Sequence[float]) -> float | None:
 
 
 def table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row a dataset, its version and way of pooling. A model's newest run counts; controls count where run ids name them.
+    """One row a dataset, its version and way of pooling.
+
+    A model's newest run of all tasks counts, or where it has none, that of the largest share. Controls count if named.
 
     Raises:
         UsageError: no run of a model is published.
@@ -41,28 +44,36 @@ def table(home: Path, run_ids: Sequence[str]) -> Rows:
 
 
 def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row per dataset, its version, way of pooling and model: its figure alone, then each agent's with the difference.
+    """One row per dataset, its version, pooling, model and conditions: its figure alone, then each agent's with the difference.
 
-    A figure that no run has is empty. A model's newest run of its kind counts.
+    Runs of a row differ in their agent alone: tasks, sampling, judges and options are the same (`conditions` is a digest of them,
+    `task_share` the share of the dataset's tasks). An agent with several options, versions or embedders has a column for each. A
+    figure that no run has is empty. The newest run of its kind counts; controls count where run ids name them.
 
     Raises:
         UsageError: no run of a model is published.
     """
     found = _asked(home, "agents", run_ids)
-    agents = sorted({row[6] for row in found if row[6] is not None})
+    names = _agent_names({(row[8], row[9]) for row in found if row[8] is not None})
     rows: list[tuple[object, ...]] = []
-    for pooled, of_model in groupby(found, key=lambda row: row[:6]):
-        means = {row[6]: row[7] for row in of_model}
-        alone = means.get(None)
+    for pooled, of_model in groupby(found, key=lambda row: row[:8]):
+        means = {row[8:10]: row[10] for row in of_model}
+        alone = next((mean for (agent, _), mean in means.items() if agent is None), None)
         with_agents = (
             value
-            for agent in agents
+            for agent in names
             for mean in (means.get(agent),)
             for value in (mean, None if mean is None or alone is None else mean - alone)
         )
         rows.append((*pooled, alone, *with_agents))
-    columns = (*COLUMNS[:5], "model", "alone", *(name for agent in agents for name in (agent, f"{agent} - alone")))
-    return columns, rows
+    columns = (*COLUMNS[:5], "model", "task_share", "conditions", "alone")
+    return (*columns, *(name for agent in names.values() for name in (agent, f"{agent} - alone"))), rows
+
+
+def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+    """(agent, variant) -> its column: the agent's name, with its variant where it has several."""
+    several = {name for name, n in Counter(name for name, _ in agents).items() if n > 1}
+    return {(name, variant): f"{name} {variant}" if name in several else name for name, variant in sorted(agents)}
 
 
 def _asked(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:

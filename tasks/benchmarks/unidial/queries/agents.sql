@@ -1,15 +1,38 @@
--- One row per dataset, way of pooling, model and agent: the figure of the newest of the runs in $run_ids, or of all where none is given.
+-- One row per dataset, way of pooling, model, conditions and agent: of the runs in $run_ids, or of all but controls, the newest's figure.
 with
+asked as (
+    select
+        runs.run_id,
+        runs.finished_at,
+        agents.base_model,
+        agents.agent,
+        agents.setting,
+        agents.dataset_version,
+        coalesce(runs.task_share, 1.0) as task_share,
+        runs.subsample_seed,
+        json_merge_patch(
+            runs.spec_json::json, '{"agent": null, "embedder": null, "embedder_in_play": null}'::json
+        )::varchar as others,
+        to_json([
+            json_extract_string(runs.spec_json, '$.agent.version'),
+            json_extract_string(runs.spec_json, '$.agent.options'),
+            json_extract_string(runs.spec_json, '$.embedder_in_play.name'),
+            json_extract_string(runs.spec_json, '$.embedder_in_play.revision')
+        ])::varchar as variant
+    from (select distinct run_id, base_model, agent, setting, dataset_version from unidial_agents) as agents
+    inner join runs
+        on agents.run_id = runs.run_id
+    where
+        case
+            when len($run_ids::varchar[]) = 0 then not starts_with(agents.base_model, 'control:')
+            else list_contains($run_ids::varchar[], agents.run_id)
+        end
+),
 newest as (
-    select run_id, base_model, agent from (
-        select distinct agents.run_id, agents.base_model, agents.agent, agents.setting, agents.dataset_version, runs.finished_at
-        from unidial_agents as agents
-        inner join runs
-            on agents.run_id = runs.run_id
-        where len($run_ids::varchar[]) = 0 or list_contains($run_ids::varchar[], agents.run_id)
-    )
+    select * from asked
     qualify row_number() over (
-        partition by base_model, agent, setting, dataset_version order by finished_at desc, run_id
+        partition by base_model, agent, setting, dataset_version, task_share, subsample_seed, others, variant
+        order by finished_at desc, run_id
     ) = 1
 )
 select
@@ -19,7 +42,10 @@ select
     agents.dialog_stat,
     agents.dataset_level,
     agents.base_model,
+    newest.task_share,
+    left(md5(concat_ws('|', newest.others, newest.subsample_seed)), 8) as conditions,
     agents.agent,
+    newest.variant,
     agents.mean
 from unidial_agents as agents
 inner join newest

@@ -1,7 +1,7 @@
--- One row per model, dataset and way of pooling: the figure of the newest of the runs in $run_ids, or of all where none is given.
+-- One row per model, dataset and way of pooling: of the runs in $run_ids, or of all, the newest of those with the most tasks.
 with
 asked as (
-    select run_id, model, setting, dataset_version, finished_at from runs
+    select run_id, model, setting, dataset_version, finished_at, coalesce(task_share, 1.0) as task_share from runs
     where
         benchmark = 'unidial'
         and case
@@ -11,7 +11,9 @@ asked as (
 ),
 newest as (
     select run_id from asked
-    qualify row_number() over (partition by model, setting, dataset_version order by finished_at desc, run_id) = 1
+    qualify row_number() over (
+        partition by model, setting, dataset_version order by task_share desc, finished_at desc, run_id
+    ) = 1
 )
 select
     pooled.dataset,

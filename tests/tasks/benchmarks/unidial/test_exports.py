@@ -3,11 +3,17 @@
 import csv
 from pathlib import Path
 from statistics import fmean, pstdev
+from typing import Any
 
+import duckdb
 import pytest
 
-from tasks.benchmarks.unidial.exports import discriminability
+from schemas.content_id import canonical_json
+from schemas.embedding import EmbedderIdentity
+from schemas.run import AgentIdentity, ModelIdentity, Provider, RunSpec, Sampling
+from tasks.benchmarks.unidial.exports import agents_table, discriminability, table
 from tests.flows.parley_command import ask, parley
+from warehouse.connect import Rows
 
 TABLE_2 = {
     "LoCoMo": ((62.11, 59.25, 69.26, 66.04, 42.91), 0.15),
@@ -32,6 +38,94 @@ def test_it_is_the_papers(dataset: str) -> None:
 def test_one_model_and_a_mean_of_0_have_none() -> None:
     assert discriminability([0.5]) is None
     assert discriminability([0.0, 0.0]) is None
+
+
+def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
+    """A warehouse with these runs, the later ones the newer: each with the share of its tasks and its figure."""
+    home.mkdir(parents=True)
+    with duckdb.connect(home / "warehouse.duckdb") as tables:
+        tables.execute(
+            "create table runs (run_id text, benchmark text, model text, setting text, dataset_version text,"
+            " finished_at text, task_share double, subsample_seed bigint, spec_json text)"
+        )
+        figures = (
+            "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, dataset_level text, mean double"
+        )
+        tables.execute(f"create table unidial_agents ({figures}, base_model text, agent text, setting text)")
+        tables.execute(f'create table unidial_pooled ({figures}, model text, "by" text)')
+        for number, (spec, share, mean) in enumerate(runs):
+            run, setting = f"run {number}", f"unidial.{spec.setting}"
+            tables.execute(
+                "insert into runs values (?, 'unidial', ?, ?, '1', ?, ?, null, ?)",
+                [run, spec.label, setting, f"2026-01-{number + 1:02}", share, canonical_json(spec.model_dump(mode="json"))],
+            )
+            pooled = [run, spec.setting, "1", "mean", "min", "dialog", mean]
+            agent = spec.agent.name if spec.agent else None
+            tables.execute(
+                "insert into unidial_agents values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*pooled, spec.subject.label, agent, setting]
+            )
+            tables.execute("insert into unidial_pooled values (?, ?, ?, ?, ?, ?, ?, ?, 'global')", [*pooled, spec.label])
+
+
+SPEC = RunSpec(
+    benchmark="unidial",
+    benchmark_version="1",
+    setting="memorycode",
+    dataset_version="1",
+    dataset_digest="d",
+    subject=ModelIdentity(provider=Provider.OPENAI, name="m"),
+)
+
+
+def remembering(spec: RunSpec, **options: str) -> RunSpec:
+    embedder = EmbedderIdentity(provider="openai", name="e")
+    agent = AgentIdentity(name="hipporag", version="2", options=tuple(options.items()))
+    return spec.model_copy(update={"agent": agent, "embedder": embedder, "embedder_in_play": embedder})
+
+
+def told(found: Rows) -> list[tuple[Any, ...]]:
+    """Rows without how they are pooled and without the digest of their conditions."""
+    return sorted((row[6:7] + row[8:] for row in found[1]), key=str)
+
+
+def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(home: Path) -> None:
+    """Neither a run of fewer tasks, nor one that was sampled or scored otherwise, takes the place of a whole run."""
+    hot, by_ude = (
+        SPEC.model_copy(update={"sampling": Sampling(temperature=1)}),
+        SPEC.model_copy(update={"scoring_options": (("code_reading", "ude"),)}),
+    )
+    published(
+        home,
+        (SPEC, None, 0.25),
+        (SPEC, None, 0.5),
+        (remembering(SPEC), None, 0.75),
+        (SPEC, 0.1, 0.125),
+        (remembering(SPEC), 0.1, 1.0),
+        (hot, None, 0.0),
+        (remembering(by_ude), None, 0.0),
+        (SPEC.model_copy(update={"subject": ModelIdentity(provider=Provider.CONTROL, name="gold")}), None, 1.0),
+    )
+    found = agents_table(home, [])
+    assert found[0][5:] == ("model", "task_share", "conditions", "alone", "hipporag", "hipporag - alone")
+    assert told(found) == sorted(
+        [(1.0, 0.5, 0.75, 0.25), (0.1, 0.125, 1.0, 0.875), (1.0, 0.0, None, None), (1.0, None, 0.0, None)], key=str
+    )
+    assert told(agents_table(home, ["run 7"])) == [(1.0, 1.0)], "a control counts where it is named"
+
+
+def test_an_agent_with_other_options_has_a_column_of_its_own(home: Path) -> None:
+    published(home, (SPEC, None, 0.5), (remembering(SPEC), None, 0.75), (remembering(SPEC, size="big"), None, 1.0))
+    (columns, [row]) = agents_table(home, [])
+    assert [name.partition(" ")[0] for name in columns[9::2]] == ["hipporag", "hipporag"]
+    assert sum("big" in name for name in columns[9::2]) == 1
+    assert sorted(row[9::2]) == [0.75, 1.0]
+
+
+def test_a_models_whole_run_counts_before_a_newer_one_of_fewer_tasks(home: Path) -> None:
+    other = SPEC.model_copy(update={"subject": ModelIdentity(provider=Provider.OPENAI, name="other")})
+    published(home, (SPEC, None, 0.5), (other, None, 1.0), (SPEC, 0.1, 0.0), (SPEC, 0.9, 0.1))
+    [row] = table(home, [])[1]
+    assert row[5:] == (2, 0.75, pytest.approx(1 / 3))
 
 
 @pytest.mark.slow
