@@ -16,6 +16,7 @@ from schemas.errors import BudgetSpent
 from schemas.rows import from_arrow
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.converse import Conversed, context_for, converse, settle
+from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
 from tasks.driver.lanes import is_judged_alone, playing
@@ -95,16 +96,17 @@ class Stages:
         context = context_for(
             plan, workers=tonight.n_workers, cores=tonight.cores, served=served, embedder=embedder, purse=self._purse
         )
-        with self._judging_ahead() as ahead:
+        with self._judging_ahead() as judging, self._embedding_ahead() as embedding:
 
             def played(result: ConverseResult) -> None:
                 progress.advance(result.n_episodes)
-                if ahead:
-                    ahead.take(result)
+                for ahead in (judging, embedding):
+                    if ahead:
+                        ahead.take(result)
 
             done = converse(plan, context, tonight.client(), self._title, played, tell_all_begun)
-        if ahead:
-            self.work.judged.model_calls += ahead.model_calls
+        if judging:
+            self.work.judged.model_calls += judging.model_calls
         progress.done()
         self._board.done(n_owed - done.n_owed)
         return done
@@ -160,6 +162,12 @@ class Stages:
         if all(rubric.reads_verdicts for rubric in rubrics) or not is_judged_alone():
             return nullcontext()
         return JudgeAhead(self._plan, self._judgements, *self._judges)
+
+    def _embedding_ahead(self) -> AbstractContextManager[EmbedAhead | None]:
+        plan = self._plan
+        if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
+            return nullcontext()
+        return EmbedAhead(plan, lambda: self._tonight.embedder(plan), self._purse)
 
     def judge(self, verdicts: pa.Table) -> tuple[JudgeVerdict, ...]:
         """Have the dialogues judged; returns the run's judgements. None where the setting has no rubric."""

@@ -45,7 +45,10 @@ class ScoreRequest:
 
 
 class TextsToEmbed(Protocol):
-    """Names the texts whose vectors `score` will read. Pure."""
+    """Names the texts whose vectors `score` will read. Pure.
+
+    It is asked twice: of each dialogue as it ends, without verdicts and judgements, then of all with them.
+    """
 
     def __call__(self, request: ScoreRequest) -> Sequence[str]: ...
 

@@ -17,6 +17,7 @@ from tasks.storage.vector_segments import VectorSegments
 from tasks.storage.vectors import TEXTS_A_PART
 from tests.crash.night import write_plugin
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
+from tests.fixtures.model_server import model_server
 from tests.flows.drivers import ROOT
 from tests.flows.parley_command import parley_process, started
 from tests.tasks.benchmarks.alike import OTHERS, WEATHER
@@ -88,6 +89,24 @@ def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(plugg
         assert server.texts.keys() - asked.keys() >= {WEATHER}
         assert {text: n for text, n in server.texts.items() if n > 1} == {}
     assert {turn for (turn,) in query(plugged_home, "SELECT count(*) FROM turns WHERE role = 'user'")[1]} == {4}
+
+
+def test_the_first_texts_are_embedded_while_other_dialogues_are_still_played(plugged_home: Path) -> None:
+    with embedding_server() as server, model_server(max_seconds=300) as subject:
+        subject.holds_after = 1
+        spec, revision, one = endpoint(server)
+        model = ("--revision", "1", "--concurrency", "1")
+        asked = (*arguments("ask", spec, f"openai:mock@{subject.base_url}"), revision, one, *model)
+        with started(plugged_home, *asked) as driver:
+            deadline = time.monotonic() + 300
+            while not server.texts and driver.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            embedded_meanwhile, answered = server.texts.total(), subject.answered
+            subject.holds_after = None
+            _, said = driver.communicate(timeout=300)
+        assert driver.returncode == 0, said
+        assert (answered, embedded_meanwhile > 0) == (1, True)
+        assert set(server.texts.values()) == {1}, "each text once"
 
 
 def test_the_embedder_has_a_budget_of_its_own(plugged_home: Path) -> None:

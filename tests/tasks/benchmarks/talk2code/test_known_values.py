@@ -145,3 +145,25 @@ def test_the_golden_dialogues_are_measured_without_a_judge_of_entities(night: Pa
     rho = 8 / 10
     assert ec == pytest.approx((1 + 3 * rho**2 - 2 * rho**3) / 2)
     assert counts == [2, 2]
+
+
+def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(night: Path) -> None:
+    """Ann rates as the judge does, Ben one lower where he can: of two dialogues each pair has two ratings in every dimension."""
+    sql = "SELECT episode_id FROM runs JOIN episodes USING (run_id) WHERE runs.setting = 'talk2code.interactive_measured'"
+    names = [row[0] for row in query(night, f"{sql} ORDER BY episode_id LIMIT 2")[1]]
+    rows = [
+        f"{name},0,experience,{dimension},{rater},{max(1, value - by)}"
+        for name in names
+        for dimension, value in RATINGS.items()
+        for rater, by in (("ann", 0), ("ben", 1))
+    ]
+    path = night.parent / "ratings.csv"
+    path.write_text("\n".join(("episode_id,turn,rubric,dimension,rater,value", *rows)), encoding="utf-8")
+    assert parley(night, "import", "ratings", path).out.strip().endswith("24 of 24 ratings kept, 24 new or changed")
+    found = parley(night, "agreement", "--rubric", "experience", "--json").json()
+    pairs = {(row["dimension"], *sorted((row["first"], row["second"]))) for row in found}
+    judge = next(name for row in found for name in (row["first"], row["second"]) if name not in ("ann", "ben"))
+    assert pairs == {
+        (dimension, *sorted(pair)) for dimension in RATINGS for pair in (("ann", "ben"), ("ann", judge), ("ben", judge))
+    }
+    assert {row["n"] for row in found} == {2}
