@@ -2,7 +2,7 @@
 
 from schemas.dialog import HistoryPolicy, Role
 from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, labels_of
+from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 
@@ -12,7 +12,7 @@ MOST_STEPS, STEPS_A_MESSAGE = 100, 2
 
 def cast(request: CastRequest) -> Cast:
     """The seats of one dialogue."""
-    shows_golden = labels_of(request.dialog)[REFERENCE_HISTORY]
+    shows_golden = label_of(request.dialog, REFERENCE_HISTORY)
     history = HistoryPolicy.REFERENCE if shows_golden else HistoryPolicy.ON_POLICY
     texts = tuple(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     return Cast(

@@ -235,6 +235,11 @@ def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
     return {name: json.loads(value) for name, value in owner.labels if name.startswith("_")}
 
 
+def label_of(owner: Dialog | Turn, name: str) -> Any:
+    """One of `labels_of`, without reading the others, some of which are long; None where there is none."""
+    return next((json.loads(value) for key, value in owner.labels if key == name), None)
+
+
 def written(turn: Turn, number: int) -> dict[str, Any]:
     """The turn in the normalised form.
 

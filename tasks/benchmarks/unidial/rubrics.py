@@ -10,7 +10,7 @@ from schemas.problem import Problem
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
-from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, labels_of
+from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
 from tasks.benchmarks.unidial.datasets import longmemeval, mt_bench_101, multi_challenge, safedialbench
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
@@ -107,9 +107,9 @@ def judge_runs(
     """Each answer of the model that the data want rated by this rubric."""
     runs: list[JudgeRun] = []
     for turn in dialog.turns:
-        answer = episode.answer(turn.turn) if turn.is_generated else None
-        asked = (arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE)
+        asked = (arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated)
         wanted = next((one for one in asked if rubric_of(one) == rubric), None)
+        answer = None if wanted is None else episode.answer(turn.turn)
         if answer is not None and wanted is not None:
             prompt = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
             runs.append(JudgeRun(turn.turn, rubric, (Message(Role.USER, fill(RUBRICS[rubric].prompt, **prompt)),)))
@@ -119,7 +119,7 @@ def judge_runs(
 def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
     """What the model was shown of the dialogue's own rounds: with reference history, golden answers in the place of its own."""
     golden: dict[int, str] = {}
-    if labels_of(dialog)[REFERENCE_HISTORY]:
+    if label_of(dialog, REFERENCE_HISTORY):
         golden = {one.turn: one.reference for one in dialog.turns if one.is_generated and one.reference is not None}
     shown = (step for step in episode.messages if step.turn < turn or (step.turn == turn and step.role is Role.USER))
     return [(step.role, golden.get(step.turn, step.content) if step.role is Role.ASSISTANT else step.content) for step in shown]
@@ -132,7 +132,7 @@ def _told(messages: Heard) -> str:
 def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     constraints = given.get("constraints") or ()
     numbered = "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1)) if len(constraints) > 1 else "".join(constraints)
-    document = labels_of(turn).get("_reference_document") or turn.reference or ""
+    document = label_of(turn, "_reference_document") or turn.reference or ""
     shown = {"document": str(document), "request": before[-1][1], "constraints": numbered, "answer": answer}
     return shown | {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
 

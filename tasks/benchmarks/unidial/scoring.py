@@ -7,7 +7,7 @@ from schemas.dialog import Dialog, MetricSpec, Turn
 from schemas.score import Score, UnscoredReason, reason_of
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Option, Options
-from tasks.benchmarks.unidial.convert import REFERENCES, labels_of
+from tasks.benchmarks.unidial.convert import REFERENCES, label_of
 from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.programs import is_tested, tested
 from tasks.benchmarks.unidial.rubrics import JUDGE, arguments_of, rubric_of, scale_of
@@ -84,7 +84,7 @@ def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Va
     if spec.name == code_match.name:
         reading = cast("Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default))
         return code_match(answer, given.get("regex") or [], reading)
-    references = labels_of(turn).get(REFERENCES) or ([] if turn.reference is None else [turn.reference])
+    references = label_of(turn, REFERENCES) or ([] if turn.reference is None else [turn.reference])
     if not references:
         return UnscoredReason.SOURCE_MISSING
     return _compared(spec.name, answer, references, given)

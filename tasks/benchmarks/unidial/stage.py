@@ -9,7 +9,7 @@ from schemas.errors import SourceUnreadable
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row, relative_name
-from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, labels_of, make
+from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, label_of, make
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read
 from tasks.benchmarks.unidial.programs import has_tests, read_tests
@@ -60,7 +60,7 @@ def plays(setting: str, dialog: Dialog) -> bool:
     """Whether a dialog is of a setting's dataset. One whose dataset nothing tells is of whichever setting is asked for."""
     if has_tests(dialog):
         return setting == TESTED
-    name = labels_of(dialog)[DATASET]
+    name = label_of(dialog, DATASET)
     return name in ("", setting) or (setting in (NORMALISED, TESTED) and name not in DATASETS)
 
 
