@@ -2,9 +2,11 @@
 
 import csv
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
+from schemas.display import plain_text
 from schemas.errors import UnknownName, UsageError
 from tasks.storage.home import Home
 from warehouse import sql_files
@@ -31,6 +33,12 @@ def statement_of(home: Home, query: str) -> str:
         remedy = f"A file {home.path / FOLDER}/NAME.sql adds one"
         raise UnknownName("saved query", name, sorted({*own, *bundled}), remedy)
     return sql_files.load("saved", name).statement
+
+
+def print_csv(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    """Print comma-separated values: as they are into a file or a pipe, without control characters on a terminal."""
+    text = csv_text(columns, rows)
+    print(plain_text(text) if sys.stdout.isatty() else text, end="")
 
 
 def csv_text(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

@@ -12,6 +12,7 @@ from schemas.errors import UnknownName, UsageError
 from schemas.hidden import hidden
 from tasks.storage.home import find_home
 
+_CSV = "Print comma-separated values, cells as stored: a spreadsheet may read one that begins with = as a formula."
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
 
 
@@ -49,14 +50,14 @@ def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its be
 def sql(
     query: Annotated[str, typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query.")],
     json_output: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help=_CSV)] = False,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")] = None,
 ) -> None:
     """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything.
 
     `parley sql @failures` asks a saved query: a file `queries/failures.sql` of the home, or one that comes with Parley.
     """
-    from flows.cli.asking import csv_text, statement_of, write_parquet
+    from flows.cli.asking import print_csv, statement_of, write_parquet
 
     if json_output + as_csv + (parquet is not None) > 1:
         raise UsageError("--json, --csv and --parquet exclude each other")
@@ -72,7 +73,7 @@ def sql(
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
         return
     if as_csv:
-        print(csv_text(columns, rows), end="")
+        print_csv(columns, rows)
         return
     from flows.text.results import print_rows
 

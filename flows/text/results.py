@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     """Print a table; where it is wider than the terminal, one row below the other. In a pipe or a log nothing is folded.
 
     Args:
-        pager: what is longer than the terminal is shown by `$PAGER`.
+        pager: what is longer than the terminal is shown by `$PAGER`, or by less.
     """
     from rich import box
     from rich.console import Console
@@ -148,14 +149,27 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 
 
 def _print_text(text: str, height: int | None) -> None:
-    """Print it; by a pager where it has more lines than the terminal."""
-    if height is None or text.count("\n") < height:
+    """Print it; by a pager where it has more lines than the terminal: `$PAGER`, else less, where there is one."""
+    pager = os.environ.get("PAGER", "").strip() or shutil.which("less")
+    if height is None or text.count("\n") < height or not pager or not _paged(shlex.split(pager), text):
         print(text)
-        return
-    import pydoc
 
-    os.environ.setdefault("LESS", "-RSF")  # colours, long lines to the right
-    pydoc.pager(text)
+
+def _paged(command: Sequence[str], text: str) -> bool:
+    """Whether the pager showed it; Ctrl-C ends it, too."""
+    settings = {"LESS": "-RSF", **os.environ}  # colours, long lines to the right
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8", env=settings)
+    except OSError:
+        return False
+    try:
+        process.communicate(text + "\n")
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+    return True
 
 
 def _cell(value: Any) -> str:

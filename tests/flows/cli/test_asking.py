@@ -11,6 +11,8 @@ from tests.warehouse.small_lake import SmallLake
 from warehouse import sql_files
 from warehouse.publish import publish
 
+SPLIT = ("@failures", "@faults")
+
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -37,7 +39,7 @@ def test_an_own_query_goes_before_a_bundled_one(published: Path) -> None:
 def test_an_unknown_saved_query_is_named_with_those_there_are(published: Path, name: str) -> None:
     done = parley(published, "sql", f"@{name}")
     assert done.code == 2
-    assert "costs, failures, leaderboard" in done.err
+    assert "costs, failures, faults, leaderboard" in done.err
 
 
 def test_csv_keeps_commas_quotes_and_lines_of_a_text(published: Path) -> None:
@@ -62,21 +64,68 @@ def test_a_query_that_is_refused_leaves_an_older_file(published: Path, tmp_path:
     assert out.read_bytes() == b"older"
 
 
-def test_what_is_longer_than_the_terminal_is_paged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.text.results import print_rows
+def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_cells_as_stored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flows.cli.asking import print_csv
 
-    paged: list[str] = []
-    monkeypatch.setattr("pydoc.pager", paged.append)
+    hostile = "\x1b]0;owned\x07\u202eb\na\tb"
+    print_csv(("t",), [(hostile,)])
+    assert hostile in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_csv(("t",), [(hostile,)])
+    assert capsys.readouterr().out == 't\n"]0;ownedb\na\tb"\n'
+    assert "formula" in " ".join(parley(Path("home"), "sql", "--help").out.split())
+
+
+def test_failures_are_failures_and_faults_are_faults(published: Path) -> None:
+    outcomes = {name: {row["outcome"] for row in parley(published, "sql", name, "--json").json()} for name in SPLIT}
+    assert outcomes == {"@failures": {"failed", "error"}, "@faults": {"infra"}}
+
+
+def test_two_runs_of_a_model_are_told_apart(published: Path) -> None:
+    for name in ("leaderboard", "unscored", "failures"):
+        rows = parley(published, "sql", f"@{name}", "--json").json()
+        assert len({row["run_id"] for row in rows if row["model"] == "openai:alpha"}) == 2
+
+
+@pytest.fixture
+def pager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `$PAGER` writes what it is given; `$MANPAGER` is for man's pages."""
+    shown = tmp_path / "shown"
+    program = tmp_path / "pager"
+    program.write_text(f"#!/bin/sh\ncat > {shown}\n", encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("PAGER", str(program))
+    monkeypatch.setenv("MANPAGER", "false")
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich: a terminal
     monkeypatch.setenv("LINES", "10")
+    return shown
+
+
+def test_what_is_longer_than_the_terminal_is_paged(pager: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from flows.text.results import print_rows
+
     print_rows("", ["n"], [(n,) for n in range(3)], pager=True)
-    assert not paged
     print_rows("", ["n"], [(n,) for n in range(30)])
-    assert not paged
+    assert not pager.exists()
     capsys.readouterr()
     print_rows("", ["n"], [(n,) for n in range(30)], pager=True)
-    assert "29" in paged[0]
+    assert "29" in pager.read_text(encoding="utf-8")
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("settings", [{"PAGER": ""}, {"PAGER": "/nothing/here"}])
+def test_without_a_pager_all_is_printed(
+    pager: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flows.text.results import print_rows
+
+    for name, value in {**settings, "PATH": "/nothing"}.items():
+        monkeypatch.setenv(name, value)
+    print_rows("", ["n"], [(n,) for n in range(30)], pager=True)
+    assert "29" in capsys.readouterr().out
+    assert not pager.exists()
 
 
 def test_help_answers_the_five_questions(published: Path) -> None:

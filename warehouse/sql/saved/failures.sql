@@ -1,4 +1,4 @@
--- One row per test run that did not pass, by run, problem and turn.
+-- One row per test that failed, broke or took too long, by run, problem and turn. Faults of the machine: @faults.
 select
     model,
     problem_id,
@@ -8,7 +8,8 @@ select
     outcome,
     reason,
     left(detail, 200) as detail,
-    episode_id
+    episode_id,
+    run_id
 from test_verdicts
-where outcome <> 'passed'
-order by model, problem_id, sample, turn, instruction_id
+where outcome in ('failed', 'error', 'timeout')
+order by model, run_id, problem_id, sample, turn, instruction_id

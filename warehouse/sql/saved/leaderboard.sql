@@ -10,6 +10,7 @@ select
     n,
     n_unscored,
     task_share,
-    finished_at
+    finished_at,
+    run_id
 from leaderboard
-order by finished_at desc, setting, model, metric
+order by finished_at desc, setting, model, run_id, metric
