@@ -1,25 +1,26 @@
 """What the pages of `parley site` show, read from one publication of the warehouse."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from warehouse.connect import connect, identifier
+from schemas.errors import UsageError
+from warehouse.connect import connect, identifier, warehouse_path
+from warehouse.curves import CurveTable, curve_table
 
 Row = Mapping[str, Any]
-_BATCH = 400
-_SHARED = (
-    *("run_id", "benchmark", "model", "setting", "dataset_version", "sandbox", "isolated", "task_share"),
-    *("episode_options", "scoring_options", "options"),
-)
-"""Columns of result tables that tell runs apart, not parts of a run."""
+STEPS_AT_ONCE, DIALOGUES_AT_ONCE = 20_000, 400
+"""Of so many dialogues are the parts in memory at once: of fewer, where they have more steps than this."""
 
 
 class SiteRows:
     """Rows of one publication; a later one does not mix in."""
 
     def __init__(self, home: Path) -> None:
+        self._home = home
         self._connection = connect(home)
 
     def __enter__(self) -> "SiteRows":
@@ -29,25 +30,63 @@ class SiteRows:
         self._connection.close()
 
     def rows(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        """Rows by their columns' names."""
-        cursor = self._connection.execute(sql, parameters or None)
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        """Rows by their columns' names.
+
+        Raises:
+            UsageError: the tables are not those of this Parley; names the command that makes them anew.
+        """
+        import duckdb
+
+        try:
+            cursor = self._connection.execute(sql, parameters or None)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except duckdb.Error as error:
+            raise UsageError(
+                f"{warehouse_path(self._home)} cannot be read: {error}. If another version of Parley wrote it,"
+                " `parley publish` brings it up to date"
+            ) from error
 
     def runs(self) -> list[dict[str, Any]]:
         """Published runs, the newest first."""
-        return self.rows("select * exclude (work) from runs where status = 'finished' order by finished_at desc, run_id")
+        return self._labelled(
+            self.rows("select * exclude (work) from runs where status = 'finished' order by finished_at desc, run_id")
+        )
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Run -> its model, and the run's short id where another run looks the same: one with other options, or another seed."""
+        telling = ("model", "setting", "dataset_version", "task_share", "sandbox", "isolated")
+        found = self.rows(f"select run_id, {', '.join(telling)} from runs where status = 'finished'")
+        looks = {row["run_id"]: tuple(row[name] for name in telling) for row in found}
+        alike = Counter(looks.values())
+        return {run: look[0] if alike[look] == 1 else f"{look[0]} ({run[:12]})" for run, look in looks.items()}
+
+    def _labelled(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "label": self.labels.get(row["run_id"], row["model"])} for row in rows]
 
     def leaderboard(self) -> list[dict[str, Any]]:
         """A row for each run and metric, the newest runs first."""
-        return self.rows("select * from leaderboard order by finished_at desc, run_id, metric")
+        return self._labelled(self.rows("select * from leaderboard order by finished_at desc, run_id, metric"))
 
     def costs(self, run_id: str) -> list[dict[str, Any]]:
         """What a run cost, by role."""
         return self.rows("select * from costs where run_id = $run order by role", run=run_id)
 
+    def history(self) -> list[dict[str, Any]]:
+        """The checkpoints of each family in their order, a row for each series and metric."""
+        return self._labelled(self.rows("select * from history order by family, series, metric, position"))
+
+    def last_compared_night(self) -> str | None:
+        """The latest night of which runs were compared with others; None where none was."""
+        found = self.rows(
+            "select comparisons.night_id from comparisons inner join runs using (run_id)"
+            " order by runs.finished_at desc, runs.run_id limit 1"
+        )
+        return found[0]["night_id"] if found else None
+
     def episodes(self, run_id: str) -> list[dict[str, Any]]:
-        """A run's dialogues with counts of their tests and tokens, by problem and sample.
+        """A run's dialogues with counts of their steps, tests and tokens, by problem and sample.
 
         A failure is a test that failed, broke or took too long; a fault of the machine is none.
         """
@@ -59,8 +98,8 @@ class SiteRows:
                     count(*) filter (outcome = 'infra') as n_infra
                 from test_verdicts where run_id = $run group by episode_id),
             spent as (
-                select episode_id, max(turn) as n_turns, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
-                    sum(latency_s) as latency_s
+                select episode_id, max(turn) as n_turns, count(*) as n_steps, sum(input_tokens) as input_tokens,
+                    sum(output_tokens) as output_tokens, sum(latency_s) as latency_s
                 from steps where run_id = $run group by episode_id)
             select episodes.*, tests.* exclude (episode_id), spent.* exclude (episode_id), runs.setting as run_setting
             from episodes
@@ -74,8 +113,7 @@ class SiteRows:
 
     def parts_of(self, run_id: str, episode_ids: Sequence[str]) -> Iterator[tuple[str, dict[str, list[dict[str, Any]]]]]:
         """Of each dialogue its `steps`, `test_verdicts`, `judge_verdicts` and `scores`, in the given order."""
-        for start in range(0, len(episode_ids), _BATCH):
-            batch = list(episode_ids[start : start + _BATCH])
+        for batch in self._batches(run_id, episode_ids):
             found: dict[str, dict[str, list[dict[str, Any]]]] = {
                 one: {"steps": [], "test_verdicts": [], "judge_verdicts": [], "scores": []} for one in batch
             }
@@ -88,7 +126,23 @@ class SiteRows:
                 wanted = "run_id = $run and list_contains($ids::varchar[], episode_id)"
                 for row in self.rows(f"select * from {table} where {wanted} order by {order}", run=run_id, ids=batch):
                     found[row["episode_id"]][table].append(row)
-            yield from found.items()
+            yield from ((one, found[one]) for one in batch)
+
+    def _batches(self, run_id: str, episode_ids: Sequence[str]) -> Iterator[list[str]]:
+        """The dialogues in groups that fit into memory: an agent's has hundreds of steps."""
+        counted = self.rows("select episode_id, count(*) as n from steps where run_id = $run group by episode_id", run=run_id)
+        sizes = {row["episode_id"]: row["n"] for row in counted}
+        batch: list[str] = []
+        n_steps = 0
+        for one in episode_ids:
+            n = sizes.get(one, 0)
+            if batch and (n_steps + n > STEPS_AT_ONCE or len(batch) == DIALOGUES_AT_ONCE):
+                yield batch
+                batch, n_steps = [], 0
+            batch.append(one)
+            n_steps += n
+        if batch:
+            yield batch
 
     def context_of(self, run_id: str) -> dict[tuple[str, str], tuple[str, int]]:
         """Dialogue and its row -> the context that its talk begins with, and how many of the context's turns."""
@@ -106,30 +160,24 @@ class SiteRows:
         found = self.rows("select turns from contexts where context_id = $id limit 1", id=context_id)
         return found[0]["turns"] if found else []
 
-    def curve_tables(self) -> list[tuple[str, str, list[str], list[str]]]:
-        """Result tables with values by turn or level: name, column of the axis, columns that part it, and its measures."""
+    def curve_tables(self) -> list[CurveTable]:
+        """Result tables with values by turn or level."""
         columns: dict[str, dict[str, str]] = {}
         for row in self.rows("select table_name, column_name, data_type from duckdb_columns() where not internal order by all"):
             columns.setdefault(row["table_name"], {})[row["column_name"]] = row["data_type"]
-        found: list[tuple[str, str, list[str], list[str]]] = []
-        for table, types in columns.items():
-            measures = [name for name in types if {f"{name}_low", f"{name}_high"} <= types.keys()]
-            axis = next((name for name in ("turn", "level") if name in types), None)
-            if axis and measures and {"run_id", "setting", "model"} <= types.keys():
-                parts = [n for n, kind in types.items() if kind == "VARCHAR" and n != axis and n not in _SHARED]
-                found.append((table, axis, parts, measures))
-        return found
+        return [found for name, types in columns.items() if (found := curve_table(name, types)) is not None]
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """All rows of a result table."""
-        return self.rows(f"select * from {identifier(name)} order by all")
+        return self._labelled(self.rows(f"select * from {identifier(name)} order by all"))
 
     def changed(self, old: str, new: str) -> list[dict[str, Any]]:
         """Dialogues of two runs, by problem and sample, with a metric's mean that is not the same in both."""
         return self.rows(
             """
             with pooled as (
-                select pool_dialog.*, dialog_id from pool_dialog inner join episodes using (run_id, episode_id))
+                select pool_dialog.*, dialog_id from pool_dialog inner join episodes using (run_id, episode_id)
+                where pool_dialog.run_id in ($old, $new) and episodes.run_id in ($old, $new))
             select a.problem_id, a.sample, a.metric, a.mean as old, b.mean as new, b.mean - a.mean as difference,
                 a.episode_id as old_episode, b.episode_id as new_episode
             from pooled as a inner join pooled as b on (a.benchmark, a.dialog_id, a.sample, a.metric)

@@ -20,28 +20,37 @@ SIDE_BY_SIDE = 500
 
 
 def write_comparisons(folder: Path, rows: SiteRows, asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """A page for each pair of runs that a night compared, or that is asked for; returns how they are named."""
+    """A page for each pair of runs that a night compared, or that is asked for; returns how they are named.
+
+    Dialogues that changed are on the pages of the pairs asked for and of the latest night. Of earlier nights the metrics stay:
+    each night brings as many pairs again, and each pair hundreds of pages with both transcripts.
+    """
     found = rows.rows("select * from comparisons order by night_id desc, run_id, against, metric")
+    latest = rows.last_compared_night()
     pairs = dict.fromkeys([*asked, *((row["other_run_id"], row["run_id"]) for row in found)])
+    whole = {*asked, *((row["other_run_id"], row["run_id"]) for row in found if row["night_id"] == latest)}
+    of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in found:
+        of_pair.setdefault((row["other_run_id"], row["run_id"]), []).append(row)
     runs = {run["run_id"]: run for run in rows.runs()}
     named: list[dict[str, Any]] = []
     for old, new in pairs:
         if not {old, new} <= runs.keys():
             continue
-        values = [row for row in found if (row["other_run_id"], row["run_id"]) == (old, new)]
-        changed = rows.changed(old, new)
         name = f"{old[:SHORT]}-{new[:SHORT]}"
-        both = {(row["old_episode"], row["new_episode"]): row for row in changed}
-        shown = dict(list(both.items())[:SIDE_BY_SIDE])
         pair: dict[str, Any] = {"up": "../", "old": runs[old], "new": runs[new], "name": name}
+        changed = rows.changed(old, new) if (old, new) in whole else None
+        both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
+        shown = dict(list(both.items())[:SIDE_BY_SIDE])
+        values = of_pair.get((old, new), [])
         write(folder / "compared" / f"{name}.html", "compared", **pair, rows=values, changed=changed, shown=set(shown))
-        left = dict(rows.parts_of(old, [episode for episode, _ in shown]))
-        right = dict(rows.parts_of(new, [episode for _, episode in shown]))
-        for (one, other), row in shown.items():
+        left = rows.parts_of(old, [episode for episode, _ in shown])
+        right = rows.parts_of(new, [episode for _, episode in shown])
+        for ((one, other), row), (_, of_old), (_, of_new) in zip(shown.items(), left, right, strict=True):
             path = folder / "compared" / name / f"{file_name(one)}-{file_name(other)}.html"
-            sides = {"left": list(turns_of(left[one])), "right": list(turns_of(right[other]))}
+            sides = {"left": list(turns_of(of_old)), "right": list(turns_of(of_new))}
             write(path, "side_by_side", **{**pair, "up": "../../"}, row=row, **sides)
-        named.append({"name": name, "old": runs[old], "new": runs[new], "n_changed": len(both)})
+        named.append({"name": name, "old": runs[old], "new": runs[new], "n_changed": None if changed is None else len(both)})
     return named
 
 
@@ -76,7 +85,7 @@ def _withheld(home: Home, run_id: str) -> list[str]:
 
 def write_history(folder: Path, rows: SiteRows) -> list[dict[str, Any]]:
     """A page for each model family; returns their names and numbers of points."""
-    found = rows.rows("select * from history order by family, series, metric, position")
+    found = rows.history()
     families: list[dict[str, Any]] = []
     for family, members in groupby(found, key=lambda row: row["family"]):
         points = list(members)

@@ -1,23 +1,22 @@
 """Writes the folder of pages: leaderboard, curves, runs and their dialogues, comparisons, nights, histories."""
 
-import os
-import shutil
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from flows.site.charts import charts
 from flows.site.pages import SHORT, file_name, write
+from flows.site.told import told_of
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
 from tasks.storage.home import Home
+from tasks.storage.new_folder import marked_folder
 from warehouse.site_rows import SiteRows
 
 MARKER = "parley-site.txt"
-"""Says that a folder is a site of ours, which may be replaced."""
+"""Says that a folder is a site of ours, which may be replaced; lists its files."""
 
 
 def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
@@ -32,7 +31,7 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
     Raises:
         UsageError: nothing is published, no such run, or `out` holds what is no site of Parley's.
     """
-    with SiteRows(home.path) as rows, _new_site(out) as folder:
+    with SiteRows(home.path) as rows, marked_folder(out, MARKER, "parley site") as folder:
         for item in (files("flows.site") / "static").iterdir():
             (folder / item.name).write_bytes(item.read_bytes())
         runs = rows.runs()
@@ -60,33 +59,12 @@ def _the_run(known: Sequence[str], beginning: str) -> str:
     return found[0]
 
 
-@contextmanager
-def _new_site(out: Path) -> Iterator[Path]:
-    if out.exists() and not (out / MARKER).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} holds files that `parley site` did not write. Give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.with_name(f".{out.name}.{token_hex(4)}")
-    aside.mkdir()
-    try:
-        (aside / MARKER).write_text("Written by `parley site`, which replaces this folder as a whole.\n", encoding="utf-8")
-        yield aside
-        if out.exists():
-            before = aside.with_name(f"{aside.name}.before")
-            os.rename(out, before)
-            os.rename(aside, out)
-            shutil.rmtree(before)
-        else:
-            os.rename(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
 def _write_curves(folder: Path, rows: SiteRows) -> Iterator[str]:
-    for table, axis, parts, measures in rows.curve_tables():
-        drawn = list(charts(rows.table(table), axis, parts, measures))
+    for table in rows.curve_tables():
+        drawn = list(charts(rows.table(table.name), table))
         if drawn:
-            write(folder / "curves" / f"{file_name(table)}.html", "curves", up="../", table=table, charts=drawn)
-            yield table
+            write(folder / "curves" / f"{file_name(table.name)}.html", "curves", up="../", table=table.name, charts=drawn)
+            yield table.name
 
 
 def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequence[dict[str, Any]], *, has_night: bool) -> int:
@@ -96,6 +74,7 @@ def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequenc
     values = {
         "up": "../",
         "run": run,
+        "told": told_of(run),
         "has_night": has_night,
         "scores": scores,
         "costs": rows.costs(run_id),
@@ -110,16 +89,22 @@ def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequenc
         context = contexts.get((episode["dialog_id"], episode["row_digest"]))
         if context is not None:
             _write_context(folder, rows, context[0])
-        links = {
-            "before": episodes[at - 1]["episode_id"] if at else None,
-            "after": episodes[at + 1]["episode_id"] if at + 1 < len(episodes) else None,
-            "failure_before": next((ids[n] for n in reversed(failures) if n < at), None),
-            "failure_after": next((ids[n] for n in failures if n > at), None),
-        }
+        links = links_of(ids, failures, at)
         path = folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html"
         of_page = {"up": "../../", "run": run, "episode": episode, "links": links, "context": context}
         write(path, "dialogue", **of_page, turns=list(turns_of(parts)))
     return len(episodes)
+
+
+def links_of(ids: Sequence[str], failures: Sequence[int], at: int) -> dict[str, str | None]:
+    """The dialogues beside one, and the nearest that failed; `failures` are places in `ids`, in their order."""
+    before, after = bisect_left(failures, at), bisect_right(failures, at)
+    return {
+        "before": ids[at - 1] if at else None,
+        "after": ids[at + 1] if at + 1 < len(ids) else None,
+        "failure_before": ids[failures[before - 1]] if before else None,
+        "failure_after": ids[failures[after]] if after < len(failures) else None,
+    }
 
 
 def _write_context(folder: Path, rows: SiteRows, context_id: str) -> None:

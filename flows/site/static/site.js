@@ -32,18 +32,22 @@ function sortable(table) {
   });
 }
 
+function meant(cell) {
+  return cell?.dataset.is ?? cell?.textContent ?? "";
+}
+
 function filterable(table) {
   const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const row = document.createElement("div"), chosen = new Map();
   row.className = "filters";
   for (const name of table.dataset.filters.split(" ")) {
     const at = heads.indexOf(name), label = document.createElement("label"), select = document.createElement("select");
-    const values = [...new Set([...table.tBodies[0].rows].map((one) => one.cells[at]?.textContent ?? ""))].sort();
+    const values = [...new Set([...table.tBodies[0].rows].map((one) => meant(one.cells[at])))].sort();
     select.append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
     select.addEventListener("change", () => {
       chosen.set(at, select.value);
       for (const one of table.tBodies[0].rows)
-        one.hidden = [...chosen].some(([cell, value]) => value && one.cells[cell].textContent !== value);
+        one.hidden = [...chosen].some(([cell, value]) => value && meant(one.cells[cell]) !== value);
     });
     label.append(`${name} `, select);
     row.append(label);

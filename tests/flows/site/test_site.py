@@ -4,17 +4,25 @@ import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
+from time import process_time
+from typing import Any
 
 import pytest
 
+from flows.site.beyond_runs import write_comparisons
+from flows.site.told import told_of
+from flows.site.writing import links_of
+from schemas.content_id import canonical_json
 from schemas.episode import Episode
-from schemas.run import ModelIdentity, Provider
+from schemas.errors import UsageError
+from schemas.run import AgentIdentity, ModelIdentity, Provider, RubricJudge
 from schemas.verdict import TestVerdict
 from tasks.planning.publishing import publish_to_warehouse
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import Run, Value
+from warehouse.site_rows import SiteRows
 
 HOSTILE = """</script></pre></code><img src=x onerror="document.title='OWNED'"><script>document.title='OWNED'</script>
 ```py"onmouseover="document.title='OWNED'
@@ -129,7 +137,107 @@ def test_a_curve_shows_each_run_with_its_intervals_and_numbers(site: Path) -> No
     assert drawn
     assert all("<circle" in text for text in drawn)
     assert any("<polyline" in text for text in drawn)
-    assert any("<td>openai:alpha</td><td>2</td>" in text for text in drawn)
+    assert any(re.search(r"<td>openai:alpha \(\w{12}\)</td><td>2</td>", text) for text in drawn)
+
+
+def test_a_curve_has_the_n_of_its_own_measure(site: Path) -> None:
+    text = (site / "curves" / "codeif_turns.html").read_text(encoding="utf-8")
+    assert "<figcaption>ia by turn" in text
+    assert "<figcaption>ia by strategy_slot" in text
+    [all_ia, all_ca] = (
+        re.findall(r"<figure><figcaption>" + name + r" by turn<br><small>codeif.static · v9 · L1<.*?</figure>", text, re.DOTALL)
+        for name in ("ia", "ca_strict")
+    )
+    alpha = r"<tr><td>openai:alpha \(\w{12}\)</td><td>2</td>.*?<td>(\d+)</td><td>(\d+)</td></tr>"
+    assert re.findall(alpha, all_ia[0]) == [("2", "0"), ("3", "1")]
+    assert re.findall(alpha, all_ca[0]) == [("2", "0"), ("3", "1")]
+
+
+def test_two_runs_that_look_alike_are_told_apart(site: Path) -> None:
+    index = (site / "index.html").read_text(encoding="utf-8")
+    lake = SmallLake(site.parent / "home")
+    for run in (lake.alpha_1, lake.alpha_2):
+        assert f">openai:alpha ({run.run_id[:12]})</a>" in index
+        page = (site / "runs" / f"{run.run_id[:12]}.html").read_text(encoding="utf-8")
+        assert f"<dt>samples</dt><dd>{run.samples}</dd>" in page
+        assert "temperature=0.0" in page
+    assert ">recorded:beta</a>" in index
+
+
+def test_a_run_says_what_it_was_told(tmp_path: Path) -> None:
+    spec = SmallLake(tmp_path).alpha_1.spec
+    judge = RubricJudge(rubric="r", version="1", prompt="p", judge=spec.subject)
+    agent = AgentIdentity(name="a", version="2", options=(("k", "v"),))
+    changed = spec.model_copy(update={"seed": 7, "episode_options": (("o", "x"),), "agent": agent, "judges": (judge,)})
+    told = dict(told_of({"spec_json": canonical_json(changed)}))
+    assert told["options of dialogues"] == "o=x"
+    assert (told["seed"], told["agent"]) == ("7", "a 2 k=v")
+    assert told["judge"].startswith("r openai:alpha")
+    assert "simulated user" not in told
+
+
+def test_links_lead_to_the_nearest_failures_also_in_many_dialogues() -> None:
+    ids = list("abcdef")
+    found = [links_of(ids, [1, 3], at) for at in range(6)]
+    assert [one["failure_before"] for one in found] == [None, None, "b", "b", "d", "d"]
+    assert [one["failure_after"] for one in found] == ["b", "d", "d", None, None, None]
+    assert (found[0]["before"], found[5]["after"], found[2]["after"]) == (None, None, "d")
+    many = [str(at) for at in range(20_000)]
+    began = process_time()
+    for at in range(20_000):
+        links_of(many, range(20_000), at)
+    assert process_time() - began < 3
+
+
+def test_dialogues_are_read_in_groups_by_their_steps(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = SmallLake(site.parent / "home").alpha_2.run_id
+    with SiteRows(site.parent / "home") as rows:
+        ids = [row["episode_id"] for row in rows.episodes(run_id)]
+        whole = list(rows.parts_of(run_id, ids))
+        monkeypatch.setattr("warehouse.site_rows.STEPS_AT_ONCE", 6)
+        batches = list(rows._batches(run_id, ids))
+        assert [one for batch in batches for one in batch] == ids
+        sizes = {one: len(parts["steps"]) for one, parts in whole}
+        assert max(sum(sizes[one] for one in batch) for batch in batches) == 6
+        assert 1 < len(batches) < len(ids)
+        assert list(rows.parts_of(run_id, ids)) == whole
+
+
+def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side(site: Path, tmp_path: Path) -> None:
+    home = site.parent / "home"
+    lake = SmallLake(home)
+    old, new = lake.beta.run_id, lake.alpha_1.run_id
+    compared = [
+        {"run_id": run, "other_run_id": other, "night_id": night, "against": "predecessor", "metric": "m"}
+        for run, other, night in ((new, old, "night-2"), (old, lake.alpha_2.run_id, "night-1"))
+    ]
+    nothing = dict.fromkeys(("other_mean", "mean", "difference", "ci_low", "ci_high", "q_value", "n_problems", "event"))
+    with SiteRows(home) as rows:
+        read = rows.rows
+
+        def with_comparisons(sql: str, **parameters: object) -> list[dict[str, Any]]:
+            if "comparisons.night_id" in sql:
+                return [{"night_id": "night-2"}]
+            return [one | nothing for one in compared] if "from comparisons" in sql else read(sql, **parameters)
+
+        rows.rows = with_comparisons  # pyright: ignore[reportAttributeAccessIssue]
+        named = {one["name"]: one["n_changed"] for one in write_comparisons(tmp_path, rows, ())}
+        earlier = f"{lake.alpha_2.run_id[:12]}-{old[:12]}"
+        latest = f"{old[:12]}-{new[:12]}"
+        assert named[earlier] is None
+        assert named[latest]
+        assert (tmp_path / "compared" / latest).is_dir()
+        assert not (tmp_path / "compared" / earlier).exists()
+        page = (tmp_path / "compared" / f"{earlier}.html").read_text(encoding="utf-8")
+        assert "<td>m</td>" in page
+        assert f"--compare {lake.alpha_2.run_id[:12]}:{old[:12]}" in page
+        asked = write_comparisons(tmp_path, rows, [(lake.alpha_2.run_id, old)])
+        assert {one["name"]: one["n_changed"] for one in asked}[earlier]
+
+
+def test_tables_of_another_version_are_a_message_that_names_the_remedy(site: Path) -> None:
+    with SiteRows(site.parent / "home") as rows, pytest.raises(UsageError, match="parley publish"):
+        rows.rows("select a_column_of_another_version from runs")
 
 
 def test_a_comparison_has_both_transcripts(site: Path) -> None:

@@ -54,7 +54,7 @@ def rating(turn: int | None, value: float | None) -> dict[str, Any]:
 def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
     turns = list(turns_of({"steps": steps, "test_verdicts": [], "judge_verdicts": ratings, "scores": []}))
     links = dict.fromkeys(("before", "after", "failure_before", "failure_after"))
-    run = {"run_id": "r" * 32, "model": "m", "setting": "s", "dataset_version": "v"}
+    run = {"run_id": "r" * 32, "model": "m", "label": "m", "setting": "s", "dataset_version": "v"}
     names = (
         "sample",
         "stop_reason",

@@ -1,0 +1,46 @@
+"""What a run was told to do, as its page says it: options, sampling, seed, and who else took part."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.base import Frozen
+from schemas.run import ModelIdentity, RunSpec
+
+
+def told_of(run: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name and value of what makes two runs of a model differ, where it is set at all."""
+    return list(_told(RunSpec.model_validate_json(run["spec_json"])))
+
+
+def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    agent, simulator, embedder = spec.agent, spec.simulator, spec.embedder
+    facts = (
+        ("options of dialogues", _pairs(spec.episode_options)),
+        ("options of scoring", _pairs(spec.scoring_options)),
+        ("sampling", _fields(spec.sampling)),
+        ("samples", str(spec.samples)),
+        ("seed", str(spec.seed)),
+        ("agent", "" if agent is None else f"{agent.name} {agent.version} {_pairs(agent.options)}".strip()),
+        ("simulated user", "" if simulator is None else _model(simulator)),
+        ("embedder", "" if embedder is None else _fields(embedder)),
+        ("served with", _pairs(spec.subject.serving)),
+        ("chat template", spec.subject.chat_template),
+        ("weights", spec.subject.weights_digest),
+        ("limits of programs", _fields(spec.limits)),
+    )
+    yield from ((name, text) for name, text in facts if text)
+    judges = [(one.rubric, one.judge) for one in spec.judges] or ([("", spec.judge)] if spec.judge is not None else [])
+    yield from (("judge", f"{rubric} {_model(judge)}".strip()) for rubric, judge in judges)
+
+
+def _model(identity: ModelIdentity) -> str:
+    return f"{identity.label} {identity.revision}".strip()
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in pairs)
+
+
+def _fields(value: Frozen) -> str:
+    set_ones = {name: one for name, one in value.model_dump(mode="json").items() if one not in (None, "", [], ())}
+    return ", ".join(f"{name}={one}" for name, one in set_ones.items())
