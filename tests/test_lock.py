@@ -1,4 +1,4 @@
-"""requirements.lock is complete, exact and what the tests run on; so is requirements-embeddings.lock beside it."""
+"""requirements.lock is complete, exact and what the tests run on; so are the locks of two extras beside it."""
 
 import re
 import tomllib
@@ -25,7 +25,8 @@ def _pins(name: str) -> dict[str, str]:
     return pins
 
 
-PINS, EMBEDDING_PINS = _pins("requirements.lock"), _pins("requirements-embeddings.lock")
+LOCKS = ("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock")
+PINS, EMBEDDING_PINS, INSPECT_PINS = map(_pins, LOCKS)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
 LOCKED_EXTRAS = ("embedded", "cluster", "dev")
@@ -35,6 +36,8 @@ UNASKED = {"httptools"}
 """Nothing requires them; the Prefect server is faster where it finds them."""
 INSTALLERS = {"pip", "setuptools", "wheel"}
 EMBEDDINGS = pytest.mark.skipif(find_spec("FlagEmbedding") is None, reason="FlagEmbedding is not installed: make embeddings")
+
+INSPECT = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make inspect")
 
 
 def _needed(requirement: Requirement, extra: str) -> bool:
@@ -71,7 +74,7 @@ def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
 
 
 def test_the_locks_begin_by_saying_what_they_are() -> None:
-    for name in ("requirements.lock", "requirements-embeddings.lock"):
+    for name in LOCKS:
         assert (ROOT / name).read_text(encoding="utf-8").startswith("# ")
 
 
@@ -79,7 +82,8 @@ def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly(
     unmet, required = _asked(PINS, *LOCKED_EXTRAS)
     assert unmet == []
     assert PINS.keys() - required - WITHOUT_DEPENDENCIES == UNASKED
-    assert not PINS.keys() & EMBEDDING_PINS.keys()
+    assert not PINS.keys() & (EMBEDDING_PINS.keys() | INSPECT_PINS.keys())
+    assert not EMBEDDING_PINS.keys() & INSPECT_PINS.keys()
 
 
 @EMBEDDINGS
@@ -87,6 +91,14 @@ def test_both_locks_satisfy_the_extra_embedding() -> None:
     unmet, required = _asked({**PINS, **EMBEDDING_PINS}, "embedding")
     assert unmet == []
     assert EMBEDDING_PINS.keys() <= required
+
+
+@INSPECT
+def test_both_locks_satisfy_the_extra_inspect() -> None:
+    unmet, required = _asked({**PINS, **INSPECT_PINS}, "inspect")
+    assert unmet == []
+    assert INSPECT_PINS.keys() <= required
+    assert {name: version(name) for name in INSPECT_PINS} == INSPECT_PINS
 
 
 def test_the_tests_run_on_the_locked_versions() -> None:

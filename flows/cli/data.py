@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.key_values import Resources, parse_resources
-from schemas.errors import UsageError
+from schemas.errors import UnknownName, UsageError
 from tasks.benchmarks.registry import names
 from tasks.storage.home import find_home
 
@@ -124,8 +124,9 @@ def export(
     what: Annotated[
         str,
         typer.Argument(
-            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`. A benchmark's name, `-` and a"
-            " table's name write a table of published results, or a run as a folder of another tool's; a wrong name lists all."
+            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `inspect` logs of Inspect AI;"
+            " `huggingface` a dataset's folder. A benchmark's name, `-` and a table's name write a table of published results, or"
+            " a run as a folder of another tool's; a wrong name lists all."
         ),
     ],
     out: Annotated[
@@ -134,18 +135,35 @@ def export(
     ],
     run: Annotated[
         list[str] | None,
-        typer.Option(help="A run's id, or its beginning. For a table it may be repeated; without it, the newest runs count."),
+        typer.Option(
+            help="A run's id, or its beginning. For a table, `inspect` and `huggingface` it may be repeated. Without it, the"
+            " newest runs count for a table, all published ones for `huggingface`."
+        ),
     ] = None,
 ) -> None:
-    """Write a run's answers, a table of results, or a run in another tool's layout."""
+    """Write a run's answers, a table of results, or runs in another tool's layout."""
+    from flows.cli import dataset_folder, inspect_logs
     from flows.cli.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
 
-    if what != RECORDING and not is_folder(what):
+    if what == dataset_folder.NAME:
+        print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")
+        return
+    if what == inspect_logs.NAME:
+        if not run:
+            raise UsageError(f"{what}: name runs by --run RUN. See `parley list runs`")
+        print(f"{out}: {inspect_logs.export_inspect(find_home(), run, out)} samples")
+        return
+    try:
+        of_folder = what != RECORDING and is_folder(what)
+    except UnknownName as error:
+        known = (inspect_logs.NAME, dataset_folder.NAME, *error.known)
+        raise UnknownName(error.kind, error.value, known) from error
+    if what != RECORDING and not of_folder:
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
         raise UsageError(f"{what} is of one run: name it by --run RUN. See `parley list runs`")
-    if what != RECORDING:
+    if of_folder:
         print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
         return
     print(f"{out}: {export_recording(find_home(), run[0], out)} answers")

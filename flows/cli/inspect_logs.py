@@ -1,0 +1,238 @@
+"""`parley export inspect`: a run as a log of Inspect AI, written by its own writer, for `inspect view` and its data frames."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from schemas.dialog import Role
+from schemas.episode import Episode, StepKind, StopReason
+from schemas.errors import UsageError
+from schemas.run import RunEpisode, RunRecord, RunSpec
+from schemas.score import Score
+from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
+from tasks.planning.known_runs import find_run
+from tasks.storage.home import Home
+from tasks.storage.new_folder import new_folder
+from tasks.storage.owed import read_episodes
+from tasks.storage.parquet_store import Lake
+from warehouse.connect import query
+
+NAME = "inspect"
+_STOPS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls"}
+TESTS = "tests"
+"""Name of the score that holds the tests of a sample: how many ended in each way, with their output."""
+
+
+def export_inspect(home: Home, run_ids: Sequence[str], out: Path) -> int:
+    """Write a log for each run into a new folder; returns how many samples they hold.
+
+    Raises:
+        UsageError: inspect_ai is not installed, no such run, an unfinished one, or a folder that holds files.
+    """
+    if find_spec("inspect_ai") is None:
+        raise UsageError("inspect_ai is not installed: make inspect, or pip install 'parley-eval[inspect]'")
+    lake = Lake(home.lake)
+    records = [find_run(lake, run_id) for run_id in run_ids]
+    for record in records:
+        if record.status == "incomplete":
+            raise UsageError(f"run {record.run_id} is not finished: type its command again, then export it")
+    n_samples = 0
+    with new_folder(out, lambda path: False, replace=False) as folder:
+        for record in records:
+            log = _Log(home, lake, record).made()
+            import_module("inspect_ai.log").write_eval_log(log, str(folder / _file_name(record)), format="eval")
+            n_samples += len(log.samples)
+    return n_samples
+
+
+def _file_name(record: RunRecord) -> str:
+    """As Inspect names its logs, so that its viewer sorts them by time."""
+    task = "".join(c if c.isalnum() else "-" for c in record.setting).strip("-")
+    return f"{record.started_at.replace(':', '-').replace('Z', '+00-00')}_{task}_{record.run_id[:22]}.eval"
+
+
+class _Log:
+    """One run in Inspect's types."""
+
+    def __init__(self, home: Home, lake: Lake, record: RunRecord) -> None:
+        self._home, self._lake, self._record = home, lake, record
+        self._spec = RunSpec.model_validate_json(record.spec_json)
+        self._log, self._model = import_module("inspect_ai.log"), import_module("inspect_ai.model")
+        self._scorer, self._tool = import_module("inspect_ai.scorer"), import_module("inspect_ai.tool")
+
+    def made(self) -> Any:
+        keys = {"benchmark": self._record.benchmark, "model": self._record.model, "run_id": self._record.run_id}
+        members = self._lake.read("run_episodes", RunEpisode, **keys)
+        ids = [member.episode_id for member in members]
+        episodes = read_episodes(self._lake, self._record.benchmark, self._record.model, ids)
+        scores = _by_episode(self._lake.read("scores", Score, **keys))
+        tests = _by_episode(self._lake.read("test_verdicts", TestVerdict, **keys))
+        ratings = _by_episode(self._lake.read("judge_verdicts", JudgeVerdict, **keys))
+        found = [episodes[one] for one in ids if one in episodes]
+        samples = [
+            self._sample(one, scores.get(one.episode_id, ()), tests.get(one.episode_id, ()), ratings.get(one.episode_id, ()))
+            for one in sorted(found, key=lambda episode: (episode.problem_id, episode.dialog_id, episode.sample))
+        ]
+        record, log = self._record, self._log
+        return log.EvalLog(
+            status="success",
+            eval=self._eval(sorted({episode.dialog_id for episode in found})),
+            results=self._results(len(samples), sum(episode.is_final for episode in found)),
+            stats=log.EvalStats(started_at=record.started_at, completed_at=record.finished_at, model_usage=self._usage_of(found)),
+            samples=samples,
+        )
+
+    def _eval(self, dialogs: list[str]) -> Any:
+        record, log = self._record, self._log
+        facts = ("night_id", "revision", "sandbox", "isolated", "withheld_reason", "n_infra", "n_unscored", "task_share")
+        return log.EvalSpec(
+            run_id=record.run_id,
+            created=record.started_at,
+            task=record.setting,
+            task_id=record.run_id,
+            task_args=dict(self._spec.episode_options + self._spec.scoring_options),
+            dataset=log.EvalDataset(name=record.dataset_version, samples=len(dialogs), sample_ids=list(dialogs)),
+            model=_inspect_name(record.model),
+            config=log.EvalConfig(epochs=record.samples),
+            packages={"parley-eval": record.parley_version},
+            metadata={name: getattr(record, name) for name in facts} | {"spec": json.loads(record.spec_json)},
+        )
+
+    def _results(self, n_samples: int, n_final: int) -> Any:
+        """The leaderboard's rows of a published run; a withheld run has none."""
+        log = self._log
+        published = self._home.warehouse.exists()
+        columns, rows = query(self._home.path, _LEADERBOARD, {"run": self._record.run_id}) if published else ((), [])
+        scores: list[Any] = []
+        for row in (dict(zip(columns, values, strict=True)) for values in rows):
+            known = {name: value for name, value in row.items() if name != "metric" and value is not None}
+            metrics = {name: log.EvalMetric(name=name, value=value) for name, value in known.items()}
+            scores.append(log.EvalScore(name=row["metric"], scorer=row["metric"], metrics=metrics))
+        return log.EvalResults(total_samples=n_samples, completed_samples=n_final, scores=scores)
+
+    def _sample(
+        self, episode: Episode, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
+    ) -> Any:
+        messages = list(self._messages(episode))
+        spoken = [step for step in episode.messages if step.role is Role.ASSISTANT]
+        stop = _STOPS.get(spoken[-1].finish_reason or "", "unknown") if spoken else "unknown"
+        output = self._model.ModelOutput.from_content(
+            model=_inspect_name(episode.model),
+            content=spoken[-1].content if spoken else "",
+            stop_reason=stop,
+            error=episode.error,
+        )
+        faulty = episode.stop_reason is StopReason.INFRA and episode.error is not None
+        error = {"message": episode.error, "traceback": "", "traceback_ansi": ""} if faulty else None
+        hidden = [{"turn": s.turn, "content": s.content} for s in episode.steps if s.kind is StepKind.ARTIFACT]
+        facts = ("episode_id", "problem_id", "dialog_id", "attempt", "seed", "started_at", "finished_at", "row_digest")
+        return self._log.EvalSample(
+            id=episode.dialog_id,
+            epoch=episode.sample + 1,
+            input=[message for message in messages if message.role in ("system", "user")][:1],
+            target="",
+            messages=messages,
+            output=output,
+            scores=dict(self._scores(scores, tests, ratings)),
+            metadata={
+                **{name: getattr(episode, name) for name in facts},
+                "stop_reason": episode.stop_reason.value,
+                "paid_by_run_id": episode.run_id,
+                "unscored": [one.model_dump(mode="json", include=_UNSCORED) for one in scores if one.value is None],
+                "artifacts": hidden,
+            },
+            model_usage=self._usage_of([episode]),
+            error=error,
+        )
+
+    def _messages(self, episode: Episode) -> Iterator[Any]:
+        """All steps but artifacts, which nobody was shown: these are metadata. Older versions of Inspect keep no ids."""
+        model = self._model
+        for position, step in enumerate(episode.steps):
+            named = {"id": f"{episode.episode_id[:16]}-{position}"}
+            if step.kind is StepKind.ARTIFACT:
+                continue
+            if step.kind is StepKind.OBSERVATION or step.role is Role.TOOL:
+                yield model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named)
+            elif step.role is Role.ASSISTANT:
+                calls = [self._call(one.call_id, one.name, one.arguments) for one in step.calls]
+                yield model.ChatMessageAssistant(content=step.content, tool_calls=calls or None, source="generate", **named)
+            elif step.role is Role.SYSTEM:
+                yield model.ChatMessageSystem(content=step.content, **named)
+            else:
+                yield model.ChatMessageUser(content=step.content, **named)
+
+    def _call(self, call_id: str, name: str, arguments: str) -> Any:
+        try:
+            parsed, fault = json.loads(arguments), None
+        except ValueError as error:
+            parsed, fault = None, str(error)
+        known = parsed if isinstance(parsed, dict) else {"arguments": arguments}
+        return self._tool.ToolCall(id=call_id, function=name, arguments=known, type="function", parse_error=fault)
+
+    def _scores(
+        self, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
+    ) -> Iterator[tuple[str, Any]]:
+        """Each metric by its mean over the dialogue; what has no value is in the sample's metadata, and is no score."""
+        made = self._scorer.Score
+        for metric in dict.fromkeys(one.metric for one in scores):
+            rows = [one for one in scores if one.metric == metric]
+            values = [one.value for one in rows if one.value is not None]
+            if values:
+                told = [
+                    one.model_dump(mode="json", include={"turn", "instruction_id", "value", "unscored_reason"}) for one in rows
+                ]
+                yield metric, made(value=sum(values) / len(values), metadata={"values": told, "n": len(values)})
+        if tests:
+            counted = {outcome.value: sum(one.outcome is outcome for one in tests) for outcome in Outcome}
+            fields = {"turn", "instruction_id", "outcome", "reason", "detail", "duration_s", "n_cases", "n_passed"}
+            output = "\n\n".join(f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip() for t in tests)
+            rows = [one.model_dump(mode="json", include=fields) for one in tests]
+            yield TESTS, made(value=counted, explanation=output, metadata={"tests": rows})
+        for rubric in dict.fromkeys(one.rubric for one in ratings):
+            rated = [one for one in ratings if one.rubric == rubric]
+            told = [one.model_dump(mode="json", exclude={"run_id", "benchmark", "model", "episode_id"}) for one in rated]
+            in_turns = len({one.turn for one in rated}) > 1
+            names = [f"turn {one.turn}: {one.dimension}" if in_turns else one.dimension for one in rated]
+            values = {name: one.label if one.value is None else one.value for name, one in zip(names, rated, strict=True)}
+            known = {name: value for name, value in values.items() if value is not None}
+            if known:
+                reasons = "\n\n".join(dict.fromkeys(one.raw for one in rated if one.raw))
+                yield f"judge {rubric}".strip(), made(value=known, explanation=reasons, metadata={"ratings": told})
+
+    def _usage_of(self, episodes: Sequence[Episode]) -> dict[str, Any]:
+        """Tokens by model. A model with an answer that nobody counted has none: a part of a sum is no sum."""
+        names = {Role.ASSISTANT: self._record.model}
+        if self._spec.simulator is not None:
+            names[Role.USER] = self._spec.simulator.label
+        usage: dict[str, Any] = {}
+        for role, name in names.items():
+            steps = [step for one in episodes for step in one.steps if step.role is role and step.n_calls]
+            counts = [(step.input_tokens, step.output_tokens) for step in steps]
+            if counts and all(a is not None and b is not None for a, b in counts):
+                told, said = sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
+                usage[_inspect_name(name)] = self._model.ModelUsage(
+                    input_tokens=told, output_tokens=said, total_tokens=told + said
+                )
+        return usage
+
+
+_UNSCORED = {"turn", "instruction_id", "metric", "unscored_reason"}
+_LEADERBOARD = """
+select metric, mean, ci_low, ci_high, n, n_unscored, n_not_applicable from leaderboard where run_id = $run order by metric
+"""
+
+
+def _by_episode(rows: Iterable[Any]) -> Mapping[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row.episode_id, []).append(row)
+    return found
+
+
+def _inspect_name(label: str) -> str:
+    """`provider/name`, as Inspect writes models."""
+    return label.replace(":", "/", 1)
