@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FILE_NAME = "warehouse.duckdb"
+SITE = "site"
+"""Folder in the home where `parley site` writes unless it is told another; reports of a night link to it."""
 _OPENINGS = 10
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """Column names, and rows in the order of the result."""
@@ -23,6 +25,12 @@ Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 def warehouse_path(home: Path) -> Path:
     """Where a home's warehouse lies once something was published."""
     return home / FILE_NAME
+
+
+def site_index(home: Path) -> Path | None:
+    """The first page of the site that was written beside a home's warehouse; None where none was."""
+    index = home / SITE / "index.html"
+    return index if index.is_file() else None
 
 
 def identity(path: Path) -> tuple[int, int, int] | None:

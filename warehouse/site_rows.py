@@ -88,7 +88,8 @@ class SiteRows:
     def episodes(self, run_id: str) -> list[dict[str, Any]]:
         """A run's dialogues with counts of their steps, tests and tokens, by problem and sample.
 
-        A failure is a test that failed, broke or took too long; a fault of the machine is none.
+        A failure is a test that failed, broke or took too long; a fault of the machine is none. `usd` is of subject and simulated
+        user, without judgements: NULL where a price or a count of tokens is unknown.
         """
         return self.rows(
             """
@@ -100,12 +101,27 @@ class SiteRows:
             spent as (
                 select episode_id, max(turn) as n_turns, count(*) as n_steps, sum(input_tokens) as input_tokens,
                     sum(output_tokens) as output_tokens, sum(latency_s) as latency_s
-                from steps where run_id = $run group by episode_id)
-            select episodes.*, tests.* exclude (episode_id), spent.* exclude (episode_id), runs.setting as run_setting
+                from steps where run_id = $run group by episode_id),
+            asked as (
+                select episode_id, if(role = 'assistant', 'subject', 'simulator') as role, sum(input_tokens) as told,
+                    sum(output_tokens) as said, count(*) filter (input_tokens is null or output_tokens is null) as n_unknown
+                from steps where run_id = $run and (n_calls > 0 or role = 'assistant' and kind = 'message'
+                    and not list_contains(labels, {'key': 'said_by', 'value': 'script'}))
+                group by all),
+            prices as (
+                select role, usd_per_million_input as of_told, usd_per_million_output as of_said from run_roles
+                inner join models using (model, revision, weights_digest, chat_template)
+                where run_id = $run and role <> 'judge'),
+            paid as (
+                select episode_id, count(*) as n, list((told * of_told + said * of_said) / 1e6) filter (n_unknown = 0) as parts
+                from asked left join prices using (role) group by episode_id)
+            select episodes.*, tests.* exclude (episode_id), spent.* exclude (episode_id), runs.setting as run_setting,
+                if(len(list_filter(parts, lambda usd: usd is not null)) = paid.n, list_sum(parts), null) as usd
             from episodes
             inner join runs on runs.run_id = episodes.run_id
             left join tests on tests.episode_id = episodes.episode_id
             left join spent on spent.episode_id = episodes.episode_id
+            left join paid on paid.episode_id = episodes.episode_id
             where episodes.run_id = $run order by episodes.problem_id, episodes.sample, episodes.episode_id
             """,
             run=run_id,

@@ -170,16 +170,25 @@ def export(
 
 
 def site(
-    out: Annotated[Path, typer.Option(help="Folder to write. An earlier site there is replaced, nothing else ever is.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write; without it `site` in the home, to which nights' reports link. An earlier site there is"
+            " replaced, nothing else ever is."
+        ),
+    ] = None,
     compare: Annotated[
         list[str] | None, typer.Option(metavar="OLD:NEW", help="Two published runs, side by side; may be repeated.")
     ] = None,
 ) -> None:
     """Write all published results as a folder of pages to open in a browser. They need no server and no network."""
     from flows.site.writing import write_site
+    from warehouse.connect import SITE
 
     pairs = [tuple(pair.split(":")) for pair in compare or ()]
     if any(len(pair) != 2 or not all(pair) for pair in pairs):
         raise UsageError("--compare takes two runs' ids, or their beginnings: OLD:NEW")
-    counts = write_site(find_home(), out.absolute(), [(old, new) for old, new in pairs])
-    print(f"{counts['runs']} runs and {counts['dialogues']} dialogues: {out / 'index.html'}")
+    home = find_home()
+    place = home.path / SITE if out is None else out
+    counts = write_site(home, place.absolute(), [(old, new) for old, new in pairs])
+    print(f"{counts['runs']} runs and {counts['dialogues']} dialogues: {place / 'index.html'}")

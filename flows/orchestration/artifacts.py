@@ -2,12 +2,14 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from schemas.display import markdown_cell
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
+from warehouse.connect import site_index
 
 _log = logging.getLogger("parley.artifacts")
 _EVERY_S = 2.0
@@ -50,10 +52,19 @@ def show_results(night_id: str, markdown: str, home: Home, reports: Sequence[Run
 
     ends = f"{sum(report.is_published for report in reports)} of {len(reports)} runs published"
     try:
-        create_markdown_artifact(markdown, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}")
+        linked = "\n\n".join([markdown, *_site_line(home)])
+        create_markdown_artifact(linked, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}")
         create_markdown_artifact(_checks(home, reports), key="checks", description=f"Quality checks of night {night_id}: {ends}")
     except Exception as error:  # noqa: BLE001  (as above)
         _log.warning("results could not be shown in the Prefect UI: %s", error)
+
+
+def _site_line(home: Home) -> Iterator[str]:
+    """Where the pages of `parley site` lie, and as of when, if they were written beside the warehouse."""
+    index = site_index(home.path)
+    if index is not None:
+        written = datetime.fromtimestamp(index.stat().st_mtime, UTC)
+        yield f"[Pages of all runs]({index.as_uri()}), as of {written:%Y-%m-%d %H:%M} UTC; `parley site` writes them anew."
 
 
 def _checks(home: Home, reports: Sequence[RunReport]) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     made.filters |= {"number": number, "short": lambda text: text[:SHORT], "name": file_name, "day": lambda text: text[:16]}
+    made.filters |= {name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))}
     return made
 
 
@@ -55,6 +56,10 @@ def number(value: Any) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _fixed(value: Any, digits: int) -> str:
+    return number(value) if value is None else f"{value:.{digits}f}"
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 from schemas.display import plain_line, plain_text
 from warehouse.checks.context import CheckContext
 from warehouse.checks.validation import RuleResult
+from warehouse.connect import SITE, site_index
 
 _N_SHOWN = 20
 """Unexpected rows shown for one rule."""
@@ -146,8 +147,10 @@ def _index(folder: Path, context: CheckContext) -> str:
     title = html.escape(plain_line(f"{context.benchmark} {context.model} run {context.run_id}"))
     head = f'{_POLICY}<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
     columns = "".join(f"<th>{name}</th>" for name in ("table", "passed", "failed", "checked at (UTC)"))
+    has_site = site_index(folder.parent.parent) is not None
+    link = f'<p><a href="../../{SITE}/index.html">Published results</a></p>' if has_site else ""
     return (
         f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>'
-        f"<h1>Quality checks</h1><p>{title}</p><table><tr>{columns}</tr>"
+        f"<h1>Quality checks</h1><p>{title}</p>{link}<table><tr>{columns}</tr>"
         f"{''.join(lines)}</table></body></html>\n"
     )

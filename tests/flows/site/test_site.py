@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flows.orchestration.artifacts import _site_line
 from flows.site.beyond_runs import write_comparisons
 from flows.site.told import told_of
 from flows.site.writing import links_of
@@ -22,6 +23,8 @@ from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import Run, Value
+from warehouse.checks.context import CheckContext
+from warehouse.checks.docs import _index
 from warehouse.site_rows import SiteRows
 
 HOSTILE = """</script></pre></code><img src=x onerror="document.title='OWNED'"><script>document.title='OWNED'</script>
@@ -151,6 +154,32 @@ def test_a_curve_has_the_n_of_its_own_measure(site: Path) -> None:
     alpha = r"<tr><td>openai:alpha \(\w{12}\)</td><td>2</td>.*?<td>(\d+)</td><td>(\d+)</td></tr>"
     assert re.findall(alpha, all_ia[0]) == [("2", "0"), ("3", "1")]
     assert re.findall(alpha, all_ca[0]) == [("2", "0"), ("3", "1")]
+
+
+def test_the_dollars_of_dialogues_are_those_of_the_run_and_a_missing_price_is_none(site: Path) -> None:
+    lake = SmallLake(site.parent / "home")
+    with SiteRows(lake.home) as rows:
+        of_dialogues = [row["usd"] for row in rows.episodes(lake.alpha_2.run_id)]
+        [of_run] = rows.costs(lake.alpha_2.run_id)
+        assert of_run["usd"] > 0
+        assert sum(of_dialogues) == pytest.approx(of_run["usd"])
+        assert [row["usd"] for row in rows.episodes(lake.beta.run_id)] == [None] * 3
+    page = (site / "runs" / f"{lake.alpha_2.run_id[:12]}.html").read_text(encoding="utf-8")
+    assert f"<td>{of_dialogues[0]:.6f}</td>" in page
+
+
+def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(site: Path) -> None:
+    home = Home.at(site.parent / "home")
+    assert list(_site_line(home)) == []
+    folder = home.docs / "run"
+    context = CheckContext(benchmark="b", model="m", run_id="run", checked_at="now", docs_dir=home.docs)
+    folder.mkdir(parents=True)
+    assert "Published results" not in _index(folder, context)
+    assert parley(home.path, "site").code == 0
+    [line] = _site_line(home)
+    assert f"({(home.path / 'site' / 'index.html').as_uri()})" in line
+    [link] = re.findall(r'<a href="([^"]*)">Published results</a>', _index(folder, context))
+    assert (folder / link).resolve() == home.path / "site" / "index.html"
 
 
 def test_two_runs_that_look_alike_are_told_apart(site: Path) -> None:

@@ -66,8 +66,13 @@ def page_of(steps: list[dict[str, Any]], ratings: list[dict[str, Any]]) -> str:
         "paid_by_run_id",
         "error",
     )
-    episode = dict.fromkeys(names, "0") | {"problem_id": "p", "error": None}
+    episode = dict.fromkeys(names, "0") | {"problem_id": "p", "error": None, "latency_s": 2.25, "usd": None}
     return render("dialogue", up="../../", run=run, episode=episode, links=links, context=("c" * 32, 3), turns=turns)
+
+
+def test_a_dialogue_says_what_it_cost_and_how_long_it_took() -> None:
+    page = page_of([step(0, 1, "user", "Hello")], [])
+    assert "2.2 s waited for answers · – dollars" in page
 
 
 def test_tool_steps_are_folded_and_their_calls_are_text() -> None:
