@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
+FIRST_ROWS = 500
+"""Rows of a long table that are shown at once: a browser takes seconds to lay out thousands. A button shows the others."""
 SHORT = 12
 """Characters of an id that name its page."""
 
@@ -30,6 +32,7 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["first_rows"] = FIRST_ROWS
     made.filters |= {"number": number, "short": lambda text: text[:SHORT], "name": file_name, "day": lambda text: text[:16]}
     made.filters |= {name: partial(_fixed, digits=digits) for name, digits in (("seconds", 1), ("dollars", 6))}
     return made

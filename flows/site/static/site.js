@@ -13,7 +13,38 @@ function compare(one, other) {
   return one.localeCompare(other);
 }
 
-function sortable(table) {
+function aligned(row) {
+  for (const cell of row.cells)
+    if (/^[-+]?\d[\d.]*(…[-+]?\d[\d.]*)?$|^–$/.test(cell.textContent.trim())) cell.classList.add("figure");
+}
+
+// Of a long table the page shows the first rows: to lay out thousands takes a browser seconds. The others wait for a button.
+function foldable(table) {
+  const body = table.tBodies[0], more = document.createElement("button");
+  const view = { first: [...body.rows].filter((row) => !row.hidden).length, fits: () => true };
+  if (view.first === body.rows.length) view.first = Infinity;
+  view.show = () => {
+    let shown = 0, left = 0;
+    for (const row of body.rows) {
+      const fits = view.fits(row), hidden = !fits || shown >= view.first;
+      if (row.hidden && !hidden) aligned(row);
+      row.hidden = hidden;
+      if (fits) hidden ? left++ : shown++;
+    }
+    more.hidden = !left;
+    more.textContent = `show ${left} more rows`;
+  };
+  more.addEventListener("click", () => {
+    view.first = Infinity;
+    view.show();
+  });
+  more.className = "more";
+  table.after(more);
+  view.show();
+  return view;
+}
+
+function sortable(table, view) {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, at) => {
     const button = document.createElement("button");
@@ -27,7 +58,8 @@ function sortable(table) {
       for (const row of body.rows) (["", "–"].includes(row.cells[at].textContent.trim()) ? missing : known).push(row);
       const text = new Map(known.map((row) => [row, row.cells[at].textContent.trim()]));
       known.sort((a, b) => (up ? 1 : -1) * compare(text.get(a), text.get(b)));
-      body.append(...known, ...missing);
+      for (const row of [...known, ...missing]) body.append(row);
+      view.show();
     });
   });
 }
@@ -36,7 +68,7 @@ function meant(cell) {
   return cell?.dataset.is ?? cell?.textContent ?? "";
 }
 
-function filterable(table) {
+function filterable(table, view) {
   const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const row = document.createElement("div"), chosen = new Map();
   row.className = "filters";
@@ -46,8 +78,8 @@ function filterable(table) {
     select.append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
     select.addEventListener("change", () => {
       chosen.set(at, select.value);
-      for (const one of table.tBodies[0].rows)
-        one.hidden = [...chosen].some(([cell, value]) => value && meant(one.cells[cell]) !== value);
+      view.fits = (one) => ![...chosen].some(([cell, value]) => value && meant(one.cells[cell]) !== value);
+      view.show();
     });
     label.append(`${name} `, select);
     row.append(label);
@@ -82,10 +114,12 @@ function coloured(code) {
   }));
 }
 
-for (const cell of document.querySelectorAll("td"))
-  if (/^[-+]?\d[\d.]*(…[-+]?\d[\d.]*)?$|^–$/.test(cell.textContent.trim())) cell.classList.add("figure");
-for (const table of document.querySelectorAll("table[data-filters]")) filterable(table);
-for (const table of document.querySelectorAll("table.sorted")) sortable(table);
+for (const row of document.querySelectorAll("tr:not([hidden])")) aligned(row);
+for (const table of document.querySelectorAll("table.sorted")) {
+  const view = foldable(table);
+  if (table.dataset.filters) filterable(table, view);
+  sortable(table, view);
+}
 for (const code of document.querySelectorAll("pre.code code")) if (code.textContent.length < 50000) coloured(code);
 for (const pre of document.querySelectorAll("pre")) pre.tabIndex = 0; // long lines can be scrolled by keys
 for (const box of document.querySelectorAll(".wide")) box.tabIndex = 0;
