@@ -2,9 +2,9 @@
 
 from prefect import flow
 
-from flows.night.preflight import preflight_build
-from flows.night.progress import Board
+from flows.night.before.preflight import preflight_build
 from flows.night.runtime import night
+from flows.night.telling.progress import Board
 from flows.orchestration.task_arguments import unlooked
 from schemas.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity

@@ -5,10 +5,10 @@ from typing import cast
 from prefect import flow
 from prefect.states import Completed
 
-from flows.night.run_record import begin_run, cut_run, finish_run, leave_run, remove_leftovers
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
+from flows.night.telling.run_record import begin_run, cut_run, finish_run, leave_run, remove_leftovers
 from schemas.display import plain_line
 from schemas.errors import BudgetSpent
 from tasks.check_quality import QualityGate, StoppedByCheck

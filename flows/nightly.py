@@ -10,15 +10,15 @@ from prefect import flow
 from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
-from flows.night.canary import require_live_canary
+from flows.night.before.canary import require_live_canary
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config
-from flows.night.notify import Notify, send, tell_crash, telling_failure, words
-from flows.night.regressions import regressions
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import RUNS_AT_ONCE, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
+from flows.night.telling.notify import Notify, send, tell_crash, telling_failure, words
+from flows.night.telling.regressions import regressions
 from flows.orchestration.artifacts import show_results
 from flows.orchestration.cancelled import cancel_what_it_began
 from flows.orchestration.numbered import numbered

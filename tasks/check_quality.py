@@ -18,8 +18,8 @@ from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
-from warehouse import seal
 from warehouse.checks import CheckContext, Implication, blocking_failures, index_path, problem_digests
+from warehouse.publication import seal
 
 CheckTable = Callable[[str, pa.Table, CheckContext], list[QualityCheck]]
 """(table, rows, context) -> a check for each rule."""

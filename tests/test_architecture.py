@@ -134,7 +134,7 @@ def test_only_who_plays_benchmarks_imports_them() -> None:
         ("tasks/dialogue/engine.py", "from flows import cli"),
         ("tasks/dialogue/engine.py", "import tasks.stage"),
         ("tasks/dialogue/engine.py", "from ...flows import cli"),
-        ("warehouse/load.py", "from tasks.storage import parquet_store"),
+        ("warehouse/publication/load.py", "from tasks.storage import parquet_store"),
         ("tasks/stage.py", "import flows.nightly"),
     ],
 )

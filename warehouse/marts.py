@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import ConfigError, ParleyError
 from warehouse import sql_files
 from warehouse.connect import identifier
-from warehouse.migrate import DDL
+from warehouse.publication.migrate import DDL
 from warehouse.sql_files import SqlFile
 
 if TYPE_CHECKING:

@@ -169,7 +169,7 @@ def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:
     from flows.night.invocation import run_build
-    from flows.night.progress import board_for_terminal
+    from flows.night.telling.progress import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     try:

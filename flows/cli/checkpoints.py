@@ -38,7 +38,7 @@ def checkpoints(
     if json_output:
         print(json.dumps(rows))
         return
-    from flows.night.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
+    from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
     from flows.text.results import print_rows
 
     columns = ("checkpoint", "step", "state", "runs", "episodes", "calls", "input tokens", "output tokens", "USD", "why")
@@ -81,7 +81,7 @@ def _state(found: "Found", owed: "Owed | None") -> str:
 
 def _costs(owed: "Owed | None") -> dict[str, Any]:
     """Estimates of all runs together: models and simulators. USD is None where no price of one is known."""
-    from flows.night.dry_run import estimate
+    from flows.night.before.dry_run import estimate
 
     estimates = [estimate(plan) for plan in owed.plans] if owed else []
     prices = [one.usd for one in estimates]

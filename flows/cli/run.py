@@ -17,7 +17,7 @@ from tasks.benchmarks.registry import FIRST, names
 from tasks.storage.home import Home, find_home
 
 if TYPE_CHECKING:
-    from flows.night.notify import Notify
+    from flows.night.telling.notify import Notify
     from schemas.budget import Budget
     from tasks.planning.request import EvaluationRequest, ModelRequest
 
@@ -300,7 +300,7 @@ def _finish(
             show_dry_run(home, requests, json_output=json_output)
         return
     from flows.night.invocation import run_night
-    from flows.night.progress import board_for_terminal
+    from flows.night.telling.progress import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     with board.live():

@@ -7,7 +7,7 @@ from typing import Any, Self
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from flows.night.notify import Notify
+from flows.night.telling.notify import Notify
 from sandbox.registry import default_name
 from schemas.base import Frozen
 from schemas.budget import Budget

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.progress import Board
+from flows.night.telling.progress import Board
 from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
 from sandbox.host.abandoned import end_abandoned
@@ -28,7 +28,7 @@ from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, re
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from flows.night.notify import Notify
+    from flows.night.telling.notify import Notify
     from tasks.planning.builds.build_report import BuildReport
 
 
@@ -78,7 +78,7 @@ def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | 
         InfraError: an endpoint, the sandbox or the Prefect server is not usable. What was answered is kept.
         BudgetSpent: a cap is met. What was answered is kept.
     """
-    from flows.night.preflight import preflight_build
+    from flows.night.before.preflight import preflight_build
     from flows.orchestration.server import starting_prefect_server
 
     _remove_what_was_left(home)
@@ -126,21 +126,21 @@ def _run_what_is_left(
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
     if budget is not None:
-        from flows.night.beyond import require_budget_is_counted
+        from flows.night.before.beyond import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     require_room(home.path)
     if with_canary:
-        from flows.night.canary import require_live_canary
+        from flows.night.before.canary import require_live_canary
 
         board.stage("night", "canary")
         for line in require_live_canary(request.sandbox for request in requests):
             print(line, file=sys.stderr)
     passed: list[str] = []
     if len(plans) == 1:
-        from flows.night.preflight import preflight
+        from flows.night.before.preflight import preflight
 
         preflight(plans[0])
         passed.append(plans[0].run_id)

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from socket import create_connection
 from urllib.parse import urlsplit
 
-from flows.night.preflight import SERVED_HERE
+from flows.night.before.preflight import SERVED_HERE
 from flows.night.serving import Serving
 from flows.night.spending import Spending
 from flows.night.turns import Turns

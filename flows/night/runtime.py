@@ -11,11 +11,11 @@ from threading import RLock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from flows.night.beyond import require_budget_is_counted, store_secrets
+from flows.night.before.beyond import require_budget_is_counted, store_secrets
+from flows.night.before.preflight import preflight
 from flows.night.model_servers import ModelServers, is_served
-from flows.night.preflight import preflight
-from flows.night.progress import Board
 from flows.night.spending import Spending
+from flows.night.telling.progress import Board
 from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
@@ -123,7 +123,7 @@ class Night:
             self.servers.hours.release(plan.run_id)
 
     def preflight(self, plan: RunPlan) -> None:
-        """Find, once a night for each run, what is bound to fail. See `flows.night.preflight`."""
+        """Find, once a night for each run, what is bound to fail. See `flows.night.before.preflight`."""
         if plan.run_id not in self._passed:
             preflight(plan)
             self._passed.add(plan.run_id)
@@ -207,7 +207,7 @@ class Night:
 
     def prepare_publication(self) -> None:
         """Begin to copy the warehouse for the publication at the night's end, while the models answer; once a night."""
-        from warehouse.prepared import prepare_copy
+        from warehouse.publication.prepared import prepare_copy
 
         with self._starting:
             if self._copying is None:

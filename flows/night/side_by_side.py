@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 
-from flows.night.preflight import SERVED_HERE
+from flows.night.before.preflight import SERVED_HERE
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
 from tasks.driver.judging import judgements_of

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.night.dry_run import Calls, drift_calls, whole_calls
+from flows.night.before.dry_run import Calls, drift_calls, whole_calls
 from flows.night.spending import require_prices, token_price
 from schemas.budget import Budget
 from schemas.errors import ConfigError

@@ -10,7 +10,7 @@ from tasks.storage.disk import naming_full_disk
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from warehouse.publish import PublishReport
+    from warehouse.publication.publish import PublishReport
 
 
 def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, rebuild: bool = False) -> "PublishReport":
@@ -20,7 +20,7 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
         DiskFull: no room for the new file beside the old one.
         ParleyError: another publish holds the lock, or the lake cannot be read; the old warehouse stays.
     """
-    from warehouse.publish import publish
+    from warehouse.publication.publish import publish
 
     marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None

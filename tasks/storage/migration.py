@@ -18,7 +18,7 @@ from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from warehouse.lake import Partition, list_lake, open_parquet, read_schema
-from warehouse.seal import PREFIX, SEALED, broken_seal, run_seal
+from warehouse.publication.seal import PREFIX, SEALED, broken_seal, run_seal
 
 SET_ASIDE = "set-aside"
 

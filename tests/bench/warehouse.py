@@ -88,7 +88,7 @@ class Growth:
 @contextmanager
 def marts_copied() -> Iterator[None]:
     """Marts of new runs are copies of those of the runs that were there first, each under its own id."""
-    import warehouse.publish
+    import warehouse.publication.publish
     from warehouse.connect import identifier
 
     def refresh(connection: Any, plan: Any, touched: Collection[str], _published: Collection[str]) -> None:
@@ -106,7 +106,7 @@ def marts_copied() -> Iterator[None]:
                 " inner join twins on mart.run_id = twins.twin order by all"
             )
 
-    with patch.object(warehouse.publish, "refresh_marts", refresh):
+    with patch.object(warehouse.publication.publish, "refresh_marts", refresh):
         yield
 
 
@@ -134,7 +134,7 @@ def publish_task(home: str) -> dict[str, float]:
 
 def prepare_task(home: str) -> dict[str, float]:
     """Seconds of copying the warehouse ahead."""
-    from warehouse.prepared import prepare_copy
+    from warehouse.publication.prepared import prepare_copy
 
     begun = time.perf_counter()
     prepare_copy(Path(home))

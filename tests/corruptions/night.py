@@ -12,8 +12,8 @@ from prefect.utilities.annotations import quote
 
 from flows import evaluate_model as evaluation
 from flows.night import stages
-from flows.night.progress import Board
 from flows.night.runtime import Night
+from flows.night.telling.progress import Board
 from schemas.errors import ParleyError
 from schemas.run import QualityCheck
 from tasks import check_quality
@@ -24,7 +24,7 @@ from tasks.planning.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from warehouse.checks import CheckContext, check_table
-from warehouse.publish import PublishReport
+from warehouse.publication.publish import PublishReport
 
 Between = Callable[[RunPlan], None]
 """What happens to the lake between two stages."""

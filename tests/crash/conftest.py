@@ -8,7 +8,7 @@ import pytest
 from tests.crash.comparison import Tables, tables
 from tests.crash.night import TURNS, Night, adopting_orphans, counting_server
 from tests.warehouse.small_lake import SmallLake
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ from tasks.worker.process import close_run
 from tests.crash.comparison import differences, tables
 from tests.crash.night import ROOT, Counter, counting_server, write_plugin
 from tests.warehouse.small_lake import SmallLake
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 N_EPISODES = 2

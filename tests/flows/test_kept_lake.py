@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.night.invocation import run_night
-from flows.night.progress import Board
+from flows.night.telling.progress import Board
 from schemas.run import RunEpisode, RunRecord, RunSpec
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest

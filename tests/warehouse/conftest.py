@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.warehouse.small_lake import SmallLake
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 Marts = tuple[Traversable, ...]
 

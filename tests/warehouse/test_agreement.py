@@ -11,7 +11,7 @@ from tests.warehouse.small_run import write_part
 from warehouse.agreement import consensus
 from warehouse.connect import query
 from warehouse.kappa import ONE_CATEGORY, WORDS
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 ANN = {("P1", 1): 1.0, ("P1", 2): 1.0, ("P2", 1): 2.0, ("P2", 2): 2.0, ("P3", 1): 2.0}
 BEN = {("P1", 1): 1.0, ("P1", 2): 2.0, ("P2", 1): 2.0, ("P2", 2): 2.0}

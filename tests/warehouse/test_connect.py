@@ -12,7 +12,7 @@ from schemas.errors import ParleyError, UnknownName, UsageError
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DIGESTS
 from warehouse.connect import connect, named_query, query, shown_runs, table_digest, warehouse_path
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,7 +9,7 @@ from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import Run
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 def table(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_run import write_part
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 FIRST, SECOND, THIRD = (f"2026010{day}T020000-00aa" for day in (1, 2, 3))
 UNREAD = "judge_unparsable"

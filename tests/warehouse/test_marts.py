@@ -12,7 +12,7 @@ from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import FRACTION, IA, IFR, STRICT, Run
 from warehouse.connect import query
 from warehouse.intervals import cluster_bootstrap, wilson
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 def table(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:

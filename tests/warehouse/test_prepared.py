@@ -8,9 +8,9 @@ import pytest
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.test_incremental import contents, differing_from_rebuild
-from warehouse import prepared, publish
 from warehouse.connect import warehouse_path
-from warehouse.copying import copy_file
+from warehouse.publication import prepared, publish
+from warehouse.publication.copying import copy_file
 
 
 @pytest.fixture(autouse=True)

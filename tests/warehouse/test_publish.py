@@ -14,7 +14,7 @@ from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake, first_samples
 from tests.warehouse.small_run import DIGESTS, IA, quality_check
 from warehouse.connect import query, warehouse_path
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 def rows(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from schemas.errors import ParleyError
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import IA, INSTRUCTIONS, quality_check
 from warehouse.connect import query, table_digest, warehouse_path
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -197,7 +197,7 @@ def test_a_second_publisher_waits_and_says_what_for(published: SmallLake) -> Non
 PUBLISHER = """
 import sys
 from pathlib import Path
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 print(publish(Path(sys.argv[1]), marts=[Path(a) for a in sys.argv[2:]]).n_runs_published)
 """
 

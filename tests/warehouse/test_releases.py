@@ -15,7 +15,7 @@ from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.test_incremental import differing_from_rebuild
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 WORD = "the endpoint's outage hit one problem; the others stand"
 

@@ -7,10 +7,11 @@ from importlib.resources.abc import Traversable
 import pytest
 
 from schemas.tables import LOADED
-from warehouse import migrate, sql_files
-from warehouse.load import targets
+from warehouse import sql_files
 from warehouse.marts import SHARED
-from warehouse.withholding import RULES
+from warehouse.publication import migrate
+from warehouse.publication.load import targets
+from warehouse.publication.withholding import RULES
 
 FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")
 

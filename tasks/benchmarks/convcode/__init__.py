@@ -4,9 +4,9 @@ from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.contract import About, Benchmark, Data, Programs, Scores
-from tasks.benchmarks.convcode.build_logs import BUILD
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.exports import EXPORTS
+from tasks.benchmarks.convcode.log_files.build_logs import BUILD
 from tasks.benchmarks.convcode.packages import MODULES
 from tasks.benchmarks.convcode.programs import test_runs
 from tasks.benchmarks.convcode.scoring import IMPLICATIONS, MARTS, METRICS, due, score

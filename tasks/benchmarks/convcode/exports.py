@@ -10,7 +10,7 @@ from pathlib import Path
 from schemas.errors import UsageError
 from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.run import Provider
-from tasks.benchmarks.convcode.log_names import spelt
+from tasks.benchmarks.convcode.log_files.log_names import spelt
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
 from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import spearman

@@ -9,7 +9,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.convcode.logs import static_dialogs
+from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.benchmarks.convcode.packages import distributions, imported_modules
 from tasks.benchmarks.convcode.raw_row import COLUMNS, Task, require_tests
 from tasks.benchmarks.convcode.source import LOGS, read_rows, task_files

@@ -7,8 +7,8 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs,
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.talk2code.alignment import texts_to_embed
-from tasks.benchmarks.talk2code.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.cast import cast
+from tasks.benchmarks.talk2code.construction.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.exports import EXPORTS
 from tasks.benchmarks.talk2code.programs import gold_answer, test_runs
 from tasks.benchmarks.talk2code.rubrics import RUBRICS, judge_runs

@@ -158,12 +158,12 @@ def _wrap_board(module, kills):
 
 
 WRAPPERS = {
-    "flows.night.progress": _wrap_board,
+    "flows.night.telling.progress": _wrap_board,
     "tasks.storage.journaling.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,
     "sandbox.backends.zygote.process": _wrap_zygote,
-    "warehouse.copying": _wrap_copying,
+    "warehouse.publication.copying": _wrap_copying,
 }
 
 

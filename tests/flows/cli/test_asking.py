@@ -9,7 +9,7 @@ import pytest
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from warehouse import sql_files
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 SPLIT = ("@failures", "@faults")
 

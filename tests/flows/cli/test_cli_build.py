@@ -13,7 +13,7 @@ from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.run import ModelIdentity, Provider, RunEpisode, RunRecord, RunSpec
-from tasks.benchmarks.convcode.logs import static_dialogs
+from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.planning.builds import build_plan
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -11,7 +11,7 @@ from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import Run
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 @pytest.fixture(scope="module")

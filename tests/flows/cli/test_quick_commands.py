@@ -6,7 +6,7 @@ import pytest
 
 from tests.flows.parley_command import PROFILED, imported, parley_process
 from tests.warehouse.small_lake import SmallLake
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 ORCHESTRATION = ("prefect", "distributed", "great_expectations", "openai", "aiohttp")
 NUMBERS = ("pandas", "scipy", "sqlalchemy")

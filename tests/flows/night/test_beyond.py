@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.night.beyond import require_budget_is_counted, require_trees_are_met, store_secrets
+from flows.night.before.beyond import require_budget_is_counted, require_trees_are_met, store_secrets
 from schemas.budget import Budget
 from schemas.errors import ConfigError
 from tasks.storage.home import Home

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from flows.night.config import read_config
-from flows.night.notify import Notify, Word, send, tell_crash, telling_failure, words
-from flows.night.regressions import Regression, regressions
+from flows.night.telling.notify import Notify, Word, send, tell_crash, telling_failure, words
+from flows.night.telling.regressions import Regression, regressions
 from schemas.errors import ConfigError, InfraError, RunsFailed
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home

@@ -11,7 +11,7 @@ from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tests.fixtures.vllm_program import METRICS
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 COUNTS = {"name": "d", "prompt": 100, "generated": 20, "hits": 60, "requests": 2}
 

@@ -23,7 +23,7 @@ from tasks.storage.vector_segments import VectorSegments
 from tasks.storage.vectors import TEXTS_A_PART, Vectors
 from tests.fixtures.embedding_server import vector_of
 from tests.own_files import ROOT
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 
 class Counting:

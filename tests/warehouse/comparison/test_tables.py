@@ -11,7 +11,7 @@ from tests.warehouse.small_run import IA
 from warehouse.comparison import tables
 from warehouse.comparison.pairs import compare_scores
 from warehouse.connect import query
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 HIGHER = {IA: "higher"}
 EVENTS = "select run_id, other_run_id, event from comparisons order by run_id"

@@ -18,7 +18,7 @@ from tasks.storage.parquet_store import Lake
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, write_rows
 from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import Run
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 CLEANED = (("answer_cleanup", "upstream_v0"),)
 CUT = (("context_tokens", "1024"),)

@@ -13,7 +13,7 @@ from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.convcode.scoring import MARTS, score
 from tests.tasks.benchmarks.convcode.played import DATASET, problem
 from tests.warehouse.small_run import write_part
-from warehouse.publish import publish
+from warehouse.publication.publish import publish
 
 SIMULATOR = ModelIdentity(provider=Provider.OPENAI, name="speaker", revision="1")
 NOW = "2026-01-02T00:00:00Z"

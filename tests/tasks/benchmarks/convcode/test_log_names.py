@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_names import LogName, first_answers_model, parse_log_name, spelt
+from tasks.benchmarks.convcode.log_files.log_names import LogName, first_answers_model, parse_log_name, spelt
 
 F_C = FeedbackSetting()
 FULL_EXPERT = FeedbackSetting(execution=ExecutionFeedback.FULL, verbal=VerbalFeedback.EXPERT)

@@ -9,7 +9,7 @@ from flows.cli.exporting import export_recording
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step
 from schemas.run import RunEpisode, RunRecord, Sampling
-from tasks.benchmarks.convcode.logs import static_dialogs
+from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.dialogue.chat_subject import ChatSubject
 from tasks.dialogue.transcript import Transcript
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from schemas.persona import ExpertiseLevel
-from tasks.benchmarks.talk2code.dialogue_rules import Brief, Broken, Rounds, broken_rules, disclosed, read_rounds
+from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Broken, Rounds, broken_rules, disclosed, read_rounds
 from tests.tasks.benchmarks.talk2code.played import sample
 
 BRIEF = Brief(

@@ -4,8 +4,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from flows.night.beyond import require_trees_are_met
-from flows.night.missing_packages import require_packages
+from flows.night.before.beyond import require_trees_are_met
+from flows.night.before.missing_packages import require_packages
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
 from schemas.embedding import EmbedderIdentity

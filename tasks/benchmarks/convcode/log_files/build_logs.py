@@ -13,7 +13,7 @@ from schemas.errors import UsageError
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
-from tasks.benchmarks.convcode.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
+from tasks.benchmarks.convcode.log_files.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
 from tasks.benchmarks.convcode.settings import LIVE, feedback_turns
 from tasks.benchmarks.results import Build, FinishedRun
 from tasks.language.code_block import first_python_block

@@ -10,7 +10,7 @@ from schemas.errors import Unscorable
 from schemas.persona import Persona
 from schemas.verdict import Outcome
 from tasks.benchmarks.construction import ConstructionRequest
-from tasks.benchmarks.talk2code.dialogue_rules import ANSWER_SCHEMA, Brief, Broken, Rounds, broken_rules, read_rounds
+from tasks.benchmarks.talk2code.construction.dialogue_rules import ANSWER_SCHEMA, Brief, Broken, Rounds, broken_rules, read_rounds
 from tasks.benchmarks.talk2code.guidelines import Guideline
 from tasks.benchmarks.talk2code.languages import Language, delivered, whole_run
 from tasks.language.chat_model import Message

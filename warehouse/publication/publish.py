@@ -13,20 +13,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError, UnknownName, UsageError
-from warehouse import migrate
 from warehouse.agreement import refresh_agreement
 from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
-from warehouse.copying import copy_file
-from warehouse.cut_off import drop_kept_blocks, keep_cut_off_blocks
 from warehouse.intervals import register_intervals
 from warehouse.lake import LakeMoved, Listing, list_lake
 from warehouse.marts import collect_marts, plan_marts, refresh_marts
-from warehouse.prepared import prepared_path
+from warehouse.publication import migrate
+from warehouse.publication.copying import copy_file
+from warehouse.publication.cut_off import drop_kept_blocks, keep_cut_off_blocks
+from warehouse.publication.prepared import prepared_path
+from warehouse.publication.update import Update, update_tables
+from warehouse.publication.validate import validate
+from warehouse.publication.withholding import Withheld
 from warehouse.sql_files import SqlFile
-from warehouse.update import Update, update_tables
-from warehouse.validate import validate
-from warehouse.withholding import Withheld
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

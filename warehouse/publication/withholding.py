@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from schemas.content_id import text_digest
 from warehouse import sql_files
 from warehouse.lake import Partition
-from warehouse.load import Damage
-from warehouse.seal import broken_seal
+from warehouse.publication.load import Damage
+from warehouse.publication.seal import broken_seal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

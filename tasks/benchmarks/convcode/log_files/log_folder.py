@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schemas.errors import SourceUnreadable
 from schemas.feedback import FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.log_names import GRAMMAR, LogName, first_answers_model, parse_log_name
+from tasks.benchmarks.convcode.log_files.log_names import GRAMMAR, LogName, first_answers_model, parse_log_name
 from tasks.benchmarks.raw_lines import SUFFIXES
 
 

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 from pydantic import Field, model_validator
 
-from flows.night.regressions import Regression
+from flows.night.telling.regressions import Regression
 from flows.orchestration.notification import send_by_block
 from schemas.base import Frozen
 from schemas.display import plain_line

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import SchemaMismatch
 from warehouse.lake import Listing, Partition
-from warehouse.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
-from warehouse.releasing import apply_releases
-from warehouse.seal import SEALED
-from warehouse.withholding import Withheld, changed_since_checked, unsound, withhold
+from warehouse.publication.load import Damage, Synced, loaded_parts, out_of_date, sync_table, unload
+from warehouse.publication.releasing import apply_releases
+from warehouse.publication.seal import SEALED
+from warehouse.publication.withholding import Withheld, changed_since_checked, unsound, withhold
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from schemas.errors import ParleyError
 from schemas.tables import LOADED
 from warehouse.connect import identifier
-from warehouse.load import targets
 from warehouse.marts import SHARED, set_runs
+from warehouse.publication.load import targets
 from warehouse.sql_files import SqlFile
 
 if TYPE_CHECKING:

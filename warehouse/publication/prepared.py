@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from warehouse.connect import identity, warehouse_path
-from warehouse.copying import copy_file
+from warehouse.publication.copying import copy_file
 
 SMALLEST_BYTES = 64 * 2**20
 """A smaller file is copied in an instant."""

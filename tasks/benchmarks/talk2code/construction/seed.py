@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas.content_id import content_id
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
-from tasks.benchmarks.talk2code.colbench import read_task
-from tasks.benchmarks.talk2code.humaneval import Unsplit, cases, number_of, python_reference
+from tasks.benchmarks.talk2code.construction.colbench import read_task
+from tasks.benchmarks.talk2code.construction.humaneval import Unsplit, cases, number_of, python_reference
 from tasks.benchmarks.talk2code.raw_row import TaskText
 
 _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
