@@ -9,6 +9,7 @@ from flows.night.spending import require_prices, token_price
 from schemas.budget import Budget
 from schemas.errors import ConfigError
 from schemas.run import ModelIdentity
+from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run, problem_order
 from tasks.planning.request import EvaluationRequest, ModelRequest, Subsample
 from tasks.storage.home import Home
@@ -61,7 +62,8 @@ def subsampled(
     """
     if budget is None or budget.then != "subsample" or not requests:
         return tuple(requests), None
-    plans = [plan_run(request, home) for request in requests]
+    with reading_once():
+        plans = [plan_run(request, home) for request in requests]
     require_prices(plans, budget)
     _require_estimable(plans, budget)
     priced = [_priced(plan, budget.seed) for plan in plans]

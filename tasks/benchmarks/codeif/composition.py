@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from schemas.dialog import Dialog
 from schemas.errors import UsageError
@@ -10,9 +11,10 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.codeif.repositories.contexts import CHARACTERS_PER_TOKEN
 from tasks.benchmarks.codeif.repositories.raw_repository import DEPENDENCIES
 from tasks.benchmarks.codeif.repositories.repository import project_of
-from tasks.storage.home import Home
-from tasks.storage.parquet_store import Lake
 from warehouse.connect import Rows
+
+if TYPE_CHECKING:
+    from tasks.storage.parquet_store import Lake
 
 _BENCHMARK = "codeif"
 COLUMNS = (
@@ -35,6 +37,9 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
     """
     if run_ids:
         raise UsageError("codeif-composition is of staged data, and runs have no part in it: leave --run out")
+    from tasks.storage.home import Home  # not above: a command that only names benchmarks starts without it
+    from tasks.storage.parquet_store import Lake
+
     lake = Lake(Home(home).lake)
     rows: list[tuple[object, ...]] = []
     for version, tasks in sorted(_staged(lake).items()):
@@ -46,7 +51,7 @@ def composition(home: Path, run_ids: Sequence[str]) -> Rows:
     return COLUMNS, rows
 
 
-def _staged(lake: Lake) -> dict[str, list[_Task]]:
+def _staged(lake: "Lake") -> dict[str, list[_Task]]:
     """The tasks of each dataset version, as they were staged last."""
     latest: dict[Path, Path] = {}
     for part in sorted(lake.parts("problems", benchmark=_BENCHMARK), key=lambda part: part.stat().st_mtime_ns):

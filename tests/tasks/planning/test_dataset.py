@@ -64,7 +64,12 @@ def test_within_a_night_a_tree_is_read_once_for_all_models_and_settings(tmp_path
     assert len(hashed) == 2, "a hook may read what lies beside the data, so that each source has its own"
 
 
-def test_a_dry_run_of_several_runs_reads_a_tree_once(tmp_path: Path, hashed: list[Path]) -> None:
+@pytest.mark.parametrize(
+    ("budget", "n"), [((), 1), (("--budget", "tokens=1000000,then=subsample"), 2)], ids=["whole", "subsample"]
+)
+def test_a_dry_run_of_several_runs_reads_a_tree_once_and_once_more_to_choose_a_subsample(
+    tmp_path: Path, hashed: list[Path], budget: tuple[str, ...], n: int
+) -> None:
     config = {
         "models": [{"spec": "control:gold"}, {"spec": "control:empty"}],
         "benchmarks": [
@@ -73,7 +78,7 @@ def test_a_dry_run_of_several_runs_reads_a_tree_once(tmp_path: Path, hashed: lis
         ],
     }
     (tmp_path / "night.json").write_text(json.dumps(config), encoding="utf-8")
-    done = parley(tmp_path / "home", "nightly", "--config", tmp_path / "night.json", "--dry-run", "--json")
+    done = parley(tmp_path / "home", "nightly", "--config", tmp_path / "night.json", "--dry-run", "--json", *budget)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == 4
-    assert len(hashed) == 1
+    assert len(hashed) == n
