@@ -1,15 +1,29 @@
 """What a run was told to do, as its page says it: options, sampling, seed, and who else took part."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from schemas.base import Frozen
 from schemas.run import ModelIdentity, RunSpec
 
 
-def told_of(run: dict[str, Any]) -> list[tuple[str, str]]:
+def told_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and value of what makes two runs of a model differ, where it is set at all."""
     return list(_told(RunSpec.model_validate_json(run["spec_json"])))
+
+
+def newest_of_each(runs: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Ids of the newest among runs that differ in nothing but the model's revision or weights; `runs` begins with the newest.
+
+    A night evaluates each model anew: a hundred nights of five models would be five hundred curves in each chart.
+    """
+    found: dict[tuple[Any, ...], str] = {}
+    for run in runs:
+        spec = RunSpec.model_validate_json(run["spec_json"])
+        subject = spec.subject.model_copy(update={"revision": "", "weights_digest": ""})
+        key = (run["model"], run["task_share"], spec.model_copy(update={"subject": subject}).run_id)
+        found.setdefault(key, run["run_id"])
+    return set(found.values())
 
 
 def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,14 @@
 """Writes the folder of pages: leaderboard, curves, runs and their dialogues, comparisons, nights, histories."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from flows.site.charts import charts
 from flows.site.pages import SHORT, file_name, write
-from flows.site.told import told_of
+from flows.site.told import newest_of_each, told_of
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
 from tasks.storage.home import Home
@@ -37,7 +37,7 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         runs = rows.runs()
         known = [run["run_id"] for run in runs]
         asked = [(_the_run(known, old), _the_run(known, new)) for old, new in pairs]
-        curves = list(_write_curves(folder, rows))
+        curves = list(_write_curves(folder, rows, newest_of_each(runs)))
         board = rows.leaderboard()
         ended = {row["night_id"] for row in rows.rows("select night_id from nights")}
         counts = [_write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs]
@@ -59,9 +59,9 @@ def _the_run(known: Sequence[str], beginning: str) -> str:
     return found[0]
 
 
-def _write_curves(folder: Path, rows: SiteRows) -> Iterator[str]:
+def _write_curves(folder: Path, rows: SiteRows, shown: Collection[str]) -> Iterator[str]:
     for table in rows.curve_tables():
-        drawn = list(charts(rows.table(table.name), table))
+        drawn = list(charts([row for row in rows.table(table.name) if row["run_id"] in shown], table))
         if drawn:
             write(folder / "curves" / f"{file_name(table.name)}.html", "curves", up="../", table=table.name, charts=drawn)
             yield table.name

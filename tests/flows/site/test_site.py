@@ -11,7 +11,7 @@ import pytest
 
 from flows.orchestration.artifacts import _site_line
 from flows.site.beyond_runs import write_comparisons
-from flows.site.told import told_of
+from flows.site.told import newest_of_each, told_of
 from flows.site.writing import links_of
 from schemas.content_id import canonical_json
 from schemas.episode import Episode
@@ -203,6 +203,18 @@ def test_a_run_says_what_it_was_told(tmp_path: Path) -> None:
     assert (told["seed"], told["agent"]) == ("7", "a 2 k=v")
     assert told["judge"].startswith("r openai:alpha")
     assert "simulated user" not in told
+
+
+def test_curves_show_the_newest_of_runs_that_differ_in_the_revision_alone(tmp_path: Path) -> None:
+    spec = SmallLake(tmp_path).alpha_1.spec
+    subjects = [spec.subject.model_copy(update={"revision": night, "weights_digest": night}) for night in ("n3", "n2", "n1")]
+    specs = [spec.model_copy(update={"subject": subject}) for subject in subjects]
+    specs += [specs[2].model_copy(update={"seed": 1})]
+    shared = {"model": "openai:alpha", "task_share": None}
+    runs = [{**shared, "run_id": one.run_id, "spec_json": canonical_json(one)} for one in specs]
+    assert newest_of_each(runs) == {specs[0].run_id, specs[3].run_id}
+    runs.append({**runs[1], "run_id": "a part", "task_share": 0.1})
+    assert newest_of_each(runs) == {specs[0].run_id, specs[3].run_id, "a part"}
 
 
 def test_links_lead_to_the_nearest_failures_also_in_many_dialogues() -> None:
