@@ -1,4 +1,4 @@
-"""docs/reading_results.ipynb: each of its cells runs, in order, on published results; it holds no output of anybody's."""
+"""flows/reading_results.ipynb: each of its cells runs, in order, on published results; it holds no output of anybody's."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ import pytest
 from tests.own_files import ROOT
 from tests.warehouse.small_lake import SmallLake
 
-NOTEBOOK = ROOT / "docs" / "reading_results.ipynb"
+NOTEBOOK = ROOT / "flows" / "reading_results.ipynb"
 
 
 def cells(kind: str) -> list[dict[str, Any]]:
