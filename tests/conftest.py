@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(prefect_home, ignore_errors=True))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile Parley's modules anew
     for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
-        if not name.startswith("PARLEY_SPHINX"):  # where public data lies that a test reads
+        if not name.startswith(("PARLEY_SPHINX", "PARLEY_OPENHANDS")):  # where public data, or a program, lies that a test uses
             del os.environ[name]
     os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     config.addinivalue_line("filterwarnings", "ignore:Scheduler already contains a plugin:UserWarning")  # the second night on it

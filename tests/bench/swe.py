@@ -105,6 +105,7 @@ def main() -> int:
     """Print the figures; 1 where an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--instances", type=int, default=_INSTANCES, help="how many instances, from the first on")
+    parser.add_argument("--repeats", type=int, default=2, help="the least of so many times counts: what else runs here only adds")
     asked = parser.parse_args()
     with ExitStack() as stack:
         kept = os.environ.get("PARLEY_SPHINX_HOME")
@@ -116,7 +117,8 @@ def main() -> int:
             assert problem.repo is not None
             try:
                 bench.alone_s(problem.repo)  # compiled modules and the disk's cache are there for both
-                times = bench.alone_s(problem.repo), bench.graded_s(problem, problem.repo)
+                found = [(bench.alone_s(problem.repo), bench.graded_s(problem, problem.repo)) for _ in range(asked.repeats)]
+                times = min(alone_s for alone_s, _ in found), min(graded_s for _, graded_s in found)
             except Unscorable as missing:
                 print(f"{problem.problem_id}: {missing}")
                 continue

@@ -17,6 +17,7 @@ BUILT_IN = MappingProxyType(
         "hipporag": "tasks.dialogue.agents.memory.hipporag",
         "interactive": "tasks.dialogue.agents.repository.interactive",
         "memoryos": "tasks.dialogue.agents.memory.memory_os",
+        "openhands": "tasks.dialogue.agents.repository.openhands.agent",
         "schema-guided": "tasks.dialogue.agents.repository.schema_guided",
     }
 )

@@ -8,6 +8,7 @@ from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, RepositorySeat
+from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
@@ -39,6 +40,22 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
 
 @asynccontextmanager
 async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
+    async with open_repository(request) as workspace:
+
+        def seat(history: HistoryPolicy) -> RepositorySeat:
+            return RepositorySeat(request.model, request.sampling, system, workspace, int(request.options[STEPS]))
+
+        yield seat
+
+
+@asynccontextmanager
+async def open_repository(request: AgentRequest) -> AsyncIterator[SeatWorkspace]:
+    """The dialogue's workspace, in the state of its last step.
+
+    Raises:
+        ConfigError: the dialogue has no repository.
+        SandboxUnavailable: its shell does not start.
+    """
     if request.tree is None or request.workspaces is None:
         raise ConfigError(
             "this agent works in a repository, and the dialogue's problem has none: take another agent or benchmark"
@@ -51,8 +68,4 @@ async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
                 raise SandboxUnavailable(
                     f"the workspace's shell does not start: {done.completed.stderr.decode(errors='replace')[-300:]}"
                 )
-
-        def seat(history: HistoryPolicy) -> RepositorySeat:
-            return RepositorySeat(request.model, request.sampling, system, workspace, int(request.options[STEPS]))
-
-        yield seat
+        yield workspace
