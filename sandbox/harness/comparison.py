@@ -51,6 +51,7 @@ def comparing(
     here: Callable[[], None],
     entered: Callable[[bool], None],
     lenient: dict[str, Callable[..., Any]],
+    excused: Callable[[Any, Any], bool] = lambda left, right: False,
 ) -> dict[str, Callable[..., Any]]:
     """Make the functions that tests compare with, by the constants that stand for them in the instrumented tree.
 
@@ -59,6 +60,7 @@ def comparing(
         here: accuses in a process that the tests were not given to, and of a replaced assertion.
         entered: see `start_watch`.
         lenient: see `leniency` in `instrumentation.py`.
+        excused: whether two values that compare with too much are none of the candidate's.
     """
     operations = tuple(_OPERATIONS.values())
     (equal, unequal), urandom = map(COMPARISONS.index, (Eq, NotEq)), os.urandom
@@ -66,6 +68,7 @@ def comparing(
     is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
+        __tracebackhide__ = True  # pytest shows the tests' own lines
         here()
         said: Any = None
         for i, code in enumerate(codes):
@@ -75,6 +78,7 @@ def comparing(
         return said
 
     def compared(code: int, left: Any, right: Any) -> Any:
+        __tracebackhide__ = True
         if _is_plain(left) and _is_plain(right):
             return operations[code](left, right)
         kind = COMPARISONS[code]
@@ -89,7 +93,7 @@ def comparing(
             if not (before and tried(left, right)):
                 accuse(f"objects of class {_forged(left, right)} claim to equal everything")
         elif claims and kind in _REVERSED:  # attack: a number that lies in order
-            if answer(left, right, _REVERSED[kind], lambda also: also is True):
+            if answer(left, right, _REVERSED[kind], lambda also: also is True) and not excused(left, right):
                 accuse(f"objects of class {_forged(left, right)} are less and greater at once")
         elif claims and kind in (In, NotIn):
             probe_membership(left, right, alike)
@@ -117,7 +121,7 @@ def comparing(
             expected in (bool(answer(shown(one), shown(other))), None)
             for one, other, expected in sorted(trials, key=lambda _: urandom(8))
         ]
-        return all(found)
+        return all(found) or excused(left, right)
 
     def alterations(value: Any, beside: Any) -> list[Any]:
         """Give other values than this one; none where the tests' own on the other side may equal them. Attack: its own approx."""
@@ -146,13 +150,15 @@ def comparing(
         if type(right) in _GROUPS:
             for one in right:
                 if answer(shown(left), shown(one)):
-                    if any(one is other for other in alike) or not tried_whole(left, one):
+                    is_alike = any(one is other for other in alike) and not excused(left, one)
+                    if is_alike or not tried_whole(left, one):
                         accuse(f"objects of class {_forged(left, one)} claim to equal everything")
                     return
-        elif not _is_plain(right) and answer(object(), right, contains):
+        elif not _is_plain(right) and answer(object(), right, contains) and not excused(left, right):
             accuse(f"objects of class {_forged(right, left)} claim to hold everything")
 
     def difference(left: Any, right: Any) -> Any:  # attack: a number that lies in arithmetic
+        __tracebackhide__ = True
         here()
         if type(left) in _SCALARS and type(right) in _SCALARS:
             return left - right
@@ -161,7 +167,7 @@ def comparing(
         before = [answer(*pair, minus, _number) for pair in others]
         said = left - right
         after = [answer(*pair, minus, _number) for pair in others]
-        if type(said) in (int, float) and abs(said) < 1e9 and said in (*before, *after):
+        if type(said) in (int, float) and abs(said) < 1e9 and said in (*before, *after) and not excused(left, right):
             accuse(f"objects of class {_forged(left, right)} are as far from one number as from another")
         return said
 

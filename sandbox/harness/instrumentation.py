@@ -106,16 +106,9 @@ def instrumented(tree: Any) -> Any:
         elif isinstance(child, list):
             child[:] = [instrumented(item) if isinstance(item, ast.AST) else item for item in child]
     kind = type(tree)
-    if kind is ast.Compare and any(type(op) not in (ast.Is, ast.IsNot) for op in tree.ops):
-        codes = _at(tree, ast.Constant(tuple(COMPARISONS.index(type(op)) for op in tree.ops)))
-        return _call(CHAIN, tree, [codes, tree.left, *tree.comparators])
-    if kind is ast.BinOp and type(tree.op) is ast.Sub:
-        return _call(DIFFERENCE, tree, [tree.left, tree.right])
-    if kind is ast.Call and _asserts_of_two(tree):
-        code = _at(tree, ast.Constant(_ASSERTIONS[tree.func.attr]))
-        both = _call(PAIR, tree, [code, *tree.args[:2]])
-        tree.args[:2] = [_at(tree, ast.Starred(both, ast.Load()))]
-    elif kind is ast.Call:
+    if kind in (ast.Compare, ast.BinOp) or (kind is ast.Call and _asserts_of_two(tree)):
+        return _through(tree)
+    if kind is ast.Call:
         _look_before(tree)
     elif kind in (ast.FunctionDef, ast.AsyncFunctionDef) and (tree.name == "check" or _is_method(tree)):
         first = tree.body[0]
@@ -123,6 +116,38 @@ def instrumented(tree: Any) -> Any:
         said = _call(ENTERED, first, [_at(first, ast.Constant(_is_method(tree)))])
         tree.body.insert(n_texts, _at(first, ast.Expr(said)))
     return tree
+
+
+def _through(tree: Any) -> Any:
+    """Have one comparison, difference or assertion on a pair go through its function."""
+    kind = type(tree)
+    if kind is ast.Compare and any(type(op) not in (ast.Is, ast.IsNot) for op in tree.ops):
+        codes = _at(tree, ast.Constant(tuple(COMPARISONS.index(type(op)) for op in tree.ops)))
+        return _call(CHAIN, tree, [codes, tree.left, *tree.comparators])
+    if kind is ast.BinOp and type(tree.op) is ast.Sub:
+        return _call(DIFFERENCE, tree, [tree.left, tree.right])
+    if kind is ast.Call:
+        code = _at(tree, ast.Constant(_ASSERTIONS[tree.func.attr]))
+        both = _call(PAIR, tree, [code, *tree.args[:2]])
+        tree.args[:2] = [_at(tree, ast.Starred(both, ast.Load()))]
+    return tree
+
+
+def compared_only(tree: Any) -> Any:
+    """Have comparisons, differences and assertions on pairs go through the functions above, and nothing else.
+
+    What stands behind a comparison that decides is evaluated only where it was: longer ones count if that costs nothing.
+    """
+    for name in tree._fields:
+        child = getattr(tree, name, None)
+        if isinstance(child, ast.AST):
+            setattr(tree, name, compared_only(child))
+        elif isinstance(child, list):
+            child[:] = [compared_only(item) if isinstance(item, ast.AST) else item for item in child]
+    if type(tree) is ast.Compare and not all(type(node) in (ast.Name, ast.Constant) for node in tree.comparators[1:]):
+        return tree
+    compares = type(tree) is ast.Compare or (type(tree) is ast.Call and _asserts_of_two(tree))
+    return _through(tree) if compares or type(tree) is ast.BinOp else tree
 
 
 def _is_method(function: Any) -> bool:
@@ -171,11 +196,11 @@ def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
-def leniency(tests: str, anything: Any, near: Any) -> dict[str, Callable[..., Any]]:
+def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[..., Any]]:
     """Make functions: `own` gives the tests their own, `is_any`, `call_of` and `holds` know it again, `shown` hides it.
 
     Args:
-        tests: file name that the tests are compiled with.
+        tests: file name that the tests are compiled with. None gives them their own wherever they name it.
         anything: `unittest.mock.ANY` as the tests import it, or None.
         near: `pytest.approx`, or None.
     """
@@ -184,7 +209,7 @@ def leniency(tests: str, anything: Any, near: Any) -> dict[str, Callable[..., An
     bound_kind, get = type(leniency.__get__(0)), dict.get
 
     def own(value: Any, is_called: bool, *callees: Any) -> Any:
-        if value is None or not all(is_tests(callee) for callee in callees):
+        if value is None or not (tests is None or all(is_tests(callee) for callee in callees)):
             return value
         return stand_in if value is anything else make if value is near and is_called else value
 

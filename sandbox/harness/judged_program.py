@@ -14,9 +14,9 @@ from children import parent
 from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
 from integrity import guard, install_environment, install_packages
-from repository_suite import run_repository
+from pytest_suite import run_pytest
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
-from suites import case_runner, run_nodes
+from suites import case_runner
 from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -64,7 +64,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
     (install_environment if job["kind"] == b"repository" else install_packages)(job["folders"].decode())
     trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *_outside(sys.path, os.getcwd()))
     if job["kind"] in (b"pytest", b"repository"):
-        (run_nodes if job["kind"] == b"pytest" else run_repository)(job, trusted, say, hear, accuse, only_here)
+        run_pytest(job, trusted, say, hear, accuse, only_here)
         return
     code, path = job["code"], f"{os.getcwd()}/{PROGRAM}"
     names, refused, loaded = _main_module(job["main"].decode(), path), [], set(sys.modules)

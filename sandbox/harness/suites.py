@@ -1,4 +1,4 @@
-"""Runs the tests of a suite: unittest's methods one at a time, or pytest over node ids of the working folder.
+"""Runs the tests of a unittest module, its methods one at a time.
 
 A pass counts only where the suite says so. `unittest` is the copy that was loaded before the candidate ran. After each method
 `integrity` looks whether it is unchanged.
@@ -7,12 +7,6 @@ A pass counts only where the suite says so. `unittest` is the copy that was load
 from __future__ import annotations
 
 import builtins
-import os
-import sys
-
-from integrity import guard
-from pytest_words import RAN, is_worse, word_of
-from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 __unittest = True  # unittest leaves frames of this file out of its tracebacks
@@ -25,7 +19,6 @@ if TYPE_CHECKING:
 _EXPECTS_FAILURE = "__unittest_expecting_failure__"
 _IS_COROUTINE = 0x80
 _mro = type.__dict__["__mro__"].__get__
-_OWN_ARGUMENTS = ("-pno:cacheprovider", "-oaddopts=", "-q", "--tb=short", "--no-header", "--continue-on-collection-errors")
 
 
 def case_runner(
@@ -109,76 +102,3 @@ def _returning(method: Any, ended: list[bool]) -> Callable[..., Any]:
 
     code = getattr(method, "__code__", None)
     return run_async if code is not None and code.co_flags & _IS_COROUTINE else run
-
-
-def run_nodes(
-    job: dict[str, bytes],
-    trusted: tuple[str, ...],
-    say: Callable[..., None],
-    hear: Callable[[], list[bytes]],
-    accuse: Callable[[str], None],
-    only_here: Callable[[], None],
-) -> None:
-    """Run the nodes, tell of each, and return: the interpreter ends as it would after pytest."""
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    root, environment = os.getcwd(), job["environment"].decode()
-    if environment and os.path.isdir(environment):
-        sys.path.insert(0, f"{root}/{environment}")
-        trusted = (*trusted, sys.path[0])
-    import pytest
-
-    names: dict[str, Any] = {"__builtins__": builtins}
-    checks = guard(accuse, ("pytest", "_pytest", "pluggy", "unittest"), trusted, "<tests>", names, mocks=True, set_aside=False)
-    found: dict[str, tuple[str, str]] = {}
-    start = pytest.main
-    files = tuple(f"{root}/{name}" for name in job["files"].decode().split("\n"))
-    own = _project_files(root, job["candidate"].decode().split("\n")) if job["candidate"] else ()
-    start_watch(accuse, trusted, frozenset((*files, *own)), names)
-    paths = [path for path in job["paths"].decode().split("\n") if path and os.path.isdir(path)]
-    sys.path[:0] = [root, *(f"{root}/{path}" for path in paths)]
-    sys.dont_write_bytecode = True
-    sys.argv = ["pytest"]
-    given = [name for name in job["files"].decode().split("\n") if os.path.exists(name)]
-    more = [argument for argument in job["arguments"].decode().split("\n") if argument]
-    wanted = frozenset(job["nodes"].decode().split("\n"))
-    code = start([*_OWN_ARGUMENTS, "--rootdir", root, *more, "--", *given], plugins=[_listener(found, wanted)]) if given else 5
-    only_here()
-    checks["verify"]()
-    checks["verify_modules"](True)
-    say(b"code ran")
-    hear()
-    if int(code) in RAN:
-        for node, (status, detail) in found.items():
-            say(b"node", node.encode(), status.encode(), detail.encode("utf-8", "backslashreplace")[-2000:])
-    say(b"done")
-
-
-def _project_files(root: str, by_candidate: list[str]) -> list[str]:
-    """List the Python files of a project before anything of it runs, without the candidate's."""
-    found = (f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".py"))
-    candidates = {f"{root}/{name}" for name in by_candidate}
-    return [name for name in found if name not in candidates]
-
-
-def _listener(found: dict[str, tuple[str, str]], wanted: frozenset[str]) -> Any:
-    """Make a plugin that runs the wanted nodes and keeps the worst word on each one's set-up, call and tear-down.
-
-    A node stands for all that is below it, as on pytest's command line: a function's parameters, a class's methods.
-    """
-
-    def asked_for(node: str) -> str | None:
-        above = (one for one in wanted if node.startswith((f"{one}[", f"{one}::")))
-        return node if node in wanted else max(above, key=len, default=None)
-
-    def pytest_collection_modifyitems(items: list[Any]) -> None:
-        items[:] = [item for item in items if asked_for(item.nodeid)]
-
-    def pytest_runtest_logreport(report: Any) -> None:
-        status, node = word_of(report), asked_for(report.nodeid)
-        if status is not None and node is not None and is_worse(status, found.get(node, (None,))[0]):
-            found[node] = (status, "" if report.passed else str(report.longreprtext))
-
-    plugin = type(sys)("parley_listener")
-    plugin.pytest_collection_modifyitems = pytest_collection_modifyitems
-    plugin.pytest_runtest_logreport = pytest_runtest_logreport
-    return plugin

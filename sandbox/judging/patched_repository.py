@@ -177,7 +177,8 @@ def _run_tests(
         "arguments": "\n".join(repository.pytest_flags),
         "protected": STEERING,
         "warnings": dict(repository.variables).get(_WARNINGS, ""),
-        "changed": "\n".join(changed),
+        "candidate": "\n".join(changed),
+        **dict.fromkeys(("nodes", "paths", "environment", "project"), ""),
     }
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
     variables = [f"{name}={value}" for name, value in repository.variables if name != _WARNINGS]

@@ -8,11 +8,12 @@ from pathlib import PurePosixPath
 
 from sandbox.interface import Sandbox
 from sandbox.judging.judged_run import Records, harmless, of_cases, run_job
+from sandbox.judging.patched_repository import STEERING
 from sandbox.judging.runners.programs import RepositoryProgram
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
-_STEERING = ("conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py", "pytest.py", "_pytest.py")
+_REFUSED = ("conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py", "pytest.py", "_pytest.py")
 _PASSED = ("PASSED", "XFAIL")
 
 
@@ -35,7 +36,8 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
         return of_cases(ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases)
     tests = sorted({node.partition("::")[0] for node in program.node_ids})
     texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments, "paths": program.folders}
-    texts |= {"candidate": program.by_candidate if program.is_project else (), "environment": (program.environment,)}
+    texts |= {"candidate": program.by_candidate, "environment": (program.environment,), "protected": (STEERING,), "warnings": ()}
+    texts |= {"project": ("1",) if program.is_project else ()}
     job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
     ran, records = run_job(sandbox, job, (), limits, dict(program.files))
     return of_cases(ran, tuple(_of_node(name, ran, records) for name in program.node_ids))
@@ -46,7 +48,7 @@ def steering_file(program: RepositoryProgram) -> str | None:
     tests = {node.partition("::")[0] for node in program.node_ids}
     for name in program.by_candidate:
         plain = PurePosixPath(name)
-        if plain.name in _STEERING or plain.suffix == ".pth" or str(plain) in tests:
+        if plain.name in _REFUSED or plain.suffix == ".pth" or str(plain) in tests:
             return name
     return None
 
