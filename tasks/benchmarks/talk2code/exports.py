@@ -35,8 +35,8 @@ Run = Mapping[str, Any]
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     """One row a level and model, the levels and columns in the order of the paper's Table 1; n and n_unscored beside each figure.
 
-    Of a model's runs on a track the newest that has the figure counts. Experience, entities and meaning are those of the
-    interactive track. The golden dialogues are the last row of each level.
+    Of a model's runs on a track the newest of all tasks that has the figure counts, or where it has none, that of the largest
+    share. Experience, entities and meaning are the interactive track's. The golden dialogues are the last row of each level.
 
     Raises:
         UsageError: no run is published.
@@ -65,7 +65,7 @@ def _shown(run: Run) -> str:
 
 
 def _cells(runs: Sequence[Run], track: str, figure: str) -> tuple[object, object, object]:
-    """A figure with its counts, of the newest run on the track that was to have it."""
+    """A figure with its counts, of the first run on the track that was to have it."""
     names = _with_counts(figure)
     has = [run for run in runs if run["track"] == track and any(run[name] for name in names[1:])]
     return (has[0][names[0]], has[0][names[1]], has[0][names[2]]) if has else (None, None, None)

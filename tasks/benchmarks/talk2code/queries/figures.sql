@@ -1,4 +1,4 @@
--- One row per level x published run in $run_ids, or of every published run where none is given, the newest first.
+-- One row per level x published run in $run_ids, or every published run: those with the most tasks first, the newest of them first.
 select
     levels.run_id,
     levels.model,
@@ -51,4 +51,4 @@ inner join runs
 where
     levels.axis = 'level'
     and (len($run_ids::varchar[]) = 0 or list_contains($run_ids::varchar[], levels.run_id))
-order by runs.finished_at desc, levels.run_id, levels.level
+order by coalesce(runs.task_share, 1.0) desc, runs.finished_at desc, levels.run_id, levels.level

@@ -162,8 +162,6 @@ def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
     assert parley(night, "import", "ratings", path).out.strip().endswith("24 of 24 ratings kept, 24 new or changed")
     found = parley(night, "agreement", "--rubric", "experience", "--json").json()
     pairs = {(row["dimension"], *sorted((row["first"], row["second"]))) for row in found}
-    judge = next(name for row in found for name in (row["first"], row["second"]) if name not in ("ann", "ben"))
-    assert pairs == {
-        (dimension, *sorted(pair)) for dimension in RATINGS for pair in (("ann", "ben"), ("ann", judge), ("ben", judge))
-    }
+    of_judge = [(who, "recorded:judge") for who in ("ann", "ben", "consensus")]
+    assert pairs == {(dimension, *pair) for dimension in RATINGS for pair in (("ann", "ben"), *of_judge)}
     assert {row["n"] for row in found} == {2}
