@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from schemas.dialog import Role
-from schemas.episode import Episode, StepKind, StopReason
+from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import UsageError
 from schemas.run import RunEpisode, RunRecord, RunSpec
 from schemas.score import Score
@@ -116,7 +117,8 @@ class _Log:
     def _sample(
         self, episode: Episode, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
     ) -> Any:
-        messages = list(self._messages(episode))
+        said = list(self._messages(episode))
+        messages = [message for _, message in said]
         spoken = [step for step in episode.messages if step.role is Role.ASSISTANT]
         stop = _STOPS.get(spoken[-1].finish_reason or "", "unknown") if spoken else "unknown"
         output = self._model.ModelOutput.from_content(
@@ -135,6 +137,7 @@ class _Log:
             input=[message for message in messages if message.role in ("system", "user")][:1],
             target="",
             messages=messages,
+            events=list(self._events(episode, said)),
             output=output,
             scores=dict(self._scores(scores, tests, ratings)),
             metadata={
@@ -148,7 +151,41 @@ class _Log:
             error=error,
         )
 
-    def _messages(self, episode: Episode) -> Iterator[Any]:
+    def _events(self, episode: Episode, said: Iterable[tuple[Step, Any]]) -> Iterator[Any]:
+        """A call of the model for each answer, with tokens and latency; its input is what was said since the answer before."""
+        new: list[Any] = []
+        began, waited = datetime.fromisoformat(episode.started_at), 0.0
+        for position, (step, message) in enumerate(said):
+            new.append(message)
+            if step.role is not Role.ASSISTANT or step.is_scripted:
+                continue
+            choice = self._model.ChatCompletionChoice(
+                message=message, stop_reason=_STOPS.get(step.finish_reason or "", "unknown")
+            )
+            name = _inspect_name(episode.model)
+            yield self._log.ModelEvent(
+                timestamp=began + timedelta(seconds=waited),
+                working_start=waited,
+                uuid=f"{episode.episode_id[:16]}-call-{position}",
+                model=name,
+                input=new[:-1],
+                tools=[],
+                tool_choice="auto",
+                config=self._model.GenerateConfig(),
+                output=self._model.ModelOutput(model=name, choices=[choice], usage=self._tokens([step]), time=step.latency_s),
+            )
+            new = []
+            waited += step.latency_s or 0.0
+
+    def _tokens(self, steps: Sequence[Step]) -> Any:
+        """Their sum; None where one was not counted: a part of a sum is no sum."""
+        counts = [(step.input_tokens, step.output_tokens) for step in steps]
+        if not counts or any(a is None or b is None for a, b in counts):
+            return None
+        told, said = sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
+        return self._model.ModelUsage(input_tokens=told, output_tokens=said, total_tokens=told + said)
+
+    def _messages(self, episode: Episode) -> Iterator[tuple[Step, Any]]:
         """All steps but artifacts, which nobody was shown: these are metadata. Older versions of Inspect keep no ids."""
         model = self._model
         for position, step in enumerate(episode.steps):
@@ -156,14 +193,14 @@ class _Log:
             if step.kind is StepKind.ARTIFACT:
                 continue
             if step.kind is StepKind.OBSERVATION or step.role is Role.TOOL:
-                yield model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named)
+                yield step, model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named)
             elif step.role is Role.ASSISTANT:
                 calls = [self._call(one.call_id, one.name, one.arguments) for one in step.calls]
-                yield model.ChatMessageAssistant(content=step.content, tool_calls=calls or None, source="generate", **named)
+                yield step, model.ChatMessageAssistant(content=step.content, tool_calls=calls or None, source="generate", **named)
             elif step.role is Role.SYSTEM:
-                yield model.ChatMessageSystem(content=step.content, **named)
+                yield step, model.ChatMessageSystem(content=step.content, **named)
             else:
-                yield model.ChatMessageUser(content=step.content, **named)
+                yield step, model.ChatMessageUser(content=step.content, **named)
 
     def _call(self, call_id: str, name: str, arguments: str) -> Any:
         try:
@@ -204,19 +241,15 @@ class _Log:
                 yield f"judge {rubric}".strip(), made(value=known, explanation=reasons, metadata={"ratings": told})
 
     def _usage_of(self, episodes: Sequence[Episode]) -> dict[str, Any]:
-        """Tokens by model. A model with an answer that nobody counted has none: a part of a sum is no sum."""
+        """Tokens by model; a model with an answer that nobody counted has none."""
         names = {Role.ASSISTANT: self._record.model}
         if self._spec.simulator is not None:
             names[Role.USER] = self._spec.simulator.label
         usage: dict[str, Any] = {}
         for role, name in names.items():
-            steps = [step for one in episodes for step in one.steps if step.role is role and step.n_calls]
-            counts = [(step.input_tokens, step.output_tokens) for step in steps]
-            if counts and all(a is not None and b is not None for a, b in counts):
-                told, said = sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
-                usage[_inspect_name(name)] = self._model.ModelUsage(
-                    input_tokens=told, output_tokens=said, total_tokens=told + said
-                )
+            found = self._tokens([step for one in episodes for step in one.steps if step.role is role and step.n_calls])
+            if found is not None:
+                usage[_inspect_name(name)] = found
         return usage
 
 

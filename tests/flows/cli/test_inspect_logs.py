@@ -115,6 +115,18 @@ def test_tests_have_their_output_and_usage_is_whole_or_absent(lake: SmallLake, l
 
 
 @INSTALLED
+def test_each_answer_is_a_call_of_the_model_with_its_tokens_and_latency(lake: SmallLake, logs: dict[str, Any]) -> None:
+    sample = next(one for one in logs[lake.alpha_2.run_id].samples if (one.id, one.epoch) == ("P1", 2))
+    calls = [event for event in sample.events if event.event == "model"]
+    assert [event.output.completion for event in calls] == [m.text for m in sample.messages if m.role == "assistant"]
+    assert [[m.role for m in event.input] for event in calls] == [["user"]] * 3
+    assert sum(event.output.usage.total_tokens for event in calls) == sample.model_usage["openai/alpha"].total_tokens
+    assert all(event.output.time == 0.5 for event in calls)
+    assert calls[0].timestamp < calls[1].timestamp
+    assert all(e.output.usage is None for one in logs[lake.beta.run_id].samples for e in one.events if e.event == "model")
+
+
+@INSTALLED
 def test_tool_calls_artifacts_and_ratings_come_back(lake: SmallLake, logs: dict[str, Any]) -> None:
     sample = next(one for one in logs[tool_run(lake).run_id].samples if one.id == "P1")
     [asking] = [m for m in sample.messages if m.role == "assistant" and m.tool_calls]
@@ -132,6 +144,8 @@ def test_inspects_data_frames_show_a_run(lake: SmallLake, logs: dict[str, Any]) 
     analysis = pytest.importorskip("inspect_ai.analysis", reason="this inspect_ai has no data frames")
     frame = analysis.samples_df(str(lake.home.parent / "logs"), quiet=True)
     assert len(frame) == 15
+    messages = analysis.messages_df(str(lake.home.parent / "logs"), quiet=True)
+    assert set(messages["role"]) == {"user", "assistant", "tool"}
 
 
 def test_without_inspect_or_a_run_it_says_what_to_do(lake: SmallLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
