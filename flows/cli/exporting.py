@@ -144,7 +144,9 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
     found = export.rows(home.path, [find_run(lake, run_id).run_id for run_id in run_ids])
     if not found[1]:
         of_runs = f" of the runs {', '.join(run_ids)}" if run_ids else ""
-        raise UsageError(f"{what}: no rows{of_runs} are published in {home.path}. Papers' tables may leave out controls; see `parley list runs`")
+        raise UsageError(
+            f"{what}: no rows{of_runs} are published in {home.path}. Papers' tables may leave out controls. See `parley list runs`"
+        )
     replace_file(out, _text(found, out.suffix).encode())
     return len(found[1])
 
