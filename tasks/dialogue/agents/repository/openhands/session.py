@@ -98,7 +98,7 @@ async def open_session(most_steps: int) -> AsyncIterator[Session]:
 
     app = web.Application(client_max_size=_MOST_MIB * 2**20)
     app.router.add_post(f"/{secret}/{{what:(v1/chat/completions|tool|begun|said)}}", take)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_END_S / 10)  # what it waits for then is never answered
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
