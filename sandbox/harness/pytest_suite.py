@@ -62,9 +62,14 @@ def run_pytest(
     keep, verify = remembering(accuse, texts["is_library"])
     here = _watched(root, lines, trusted, accuse) if not is_whole_project else lambda: None
     anything = __import__("unittest.mock").mock.ANY if texts["mentions"](b"ANY") else None
+    named = (canary, *(f"{root}/{name}" for name in lines["files"]))
+
+    def is_test(path: str) -> bool:
+        return path in named or any(path.startswith(f"{one}/") for one in named)
+
     own = leniency(None, anything, pytest.approx)
     compare = comparing(accuse, here, lambda _: None, own, excusing(texts, own["holds"], anything, loaded))
-    have_loaded(sys.modules["_pytest.assertion.rewrite"], texts, compare, lambda *said: note(*said), accuse)
+    have_loaded(sys.modules["_pytest.assertion.rewrite"], texts, compare, lambda *said: note(*said), is_test, accuse)
     start = pytest.main
     say(b"code ran")
     hear()

@@ -13,9 +13,10 @@ import os
 import sys
 import warnings
 from _blake2 import blake2b  # pyright: ignore[reportMissingImports]  (a built-in module: hashlib would import OpenSSL)
+from importlib.machinery import SourceFileLoader
 
 from helper_modules import imports_of
-from instrumentation import bound, compared_only, own_finder
+from instrumentation import ast, bound, compared_only, own_finder
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -113,6 +114,7 @@ def have_loaded(
     texts: dict[str, Callable[..., Any]],
     compare: dict[str, Callable[..., Any]],
     loaded: Callable[[Any, list[tuple[int, str]]], None],
+    is_test: Callable[[str], bool],
     accuse: Callable[[str], None],
 ) -> None:
     """Have pytest's loader take the tests' text only as it was, with their comparisons instrumented, and no compiled file.
@@ -122,10 +124,13 @@ def have_loaded(
     Args:
         rewrite: the module `_pytest.assertion.rewrite`.
         compare: functions by the constants that stand for them (see `comparing`).
+        is_test: whether a path is of the files that pytest is given.
         loaded: told of each module of the tests, and of what it imports, once its own text has run.
     """
     inner_asserts, inner_test, hook = rewrite.rewrite_asserts, rewrite._rewrite_test, rewrite.AssertionRewritingHook
     inner_exec, is_steering, has_changed = hook.exec_module, texts["is_steering"], texts["has_changed"]
+    source: Any = SourceFileLoader
+    inner_code, inner_source = source.get_code, source.exec_module
     is_others, note, changed = texts["is_others"], texts["note"], dict[str, bool]()
     imports: dict[str, list[tuple[int, str]]] = {}
 
@@ -140,8 +145,31 @@ def have_loaded(
             accuse(f"changed the tests in {os.path.basename(path)} before they were read")
         imports[path] = imports_of(tree)
         inner_asserts(tree, *given, **named)
+        look_at_comparisons(tree)
+
+    def look_at_comparisons(tree: Any) -> None:
         with_own = own_finder()
         tree.body = [compared_only(with_own(statement)) for statement in tree.body]
+
+    def get_code(self: Any, name: str) -> Any:
+        """Compile a test file for Python's own loader. pytest leaves it to that where it imports by files' places."""
+        if not is_test(self.path):
+            return inner_code(self, name)
+        with open(self.path, "rb") as file:
+            text = file.read()
+        if has_changed(self.path, text):
+            accuse(f"changed the tests in {os.path.basename(self.path)} before they were read")
+        tree: Any = compile(text, self.path, "exec", ast.PyCF_ONLY_AST, True)
+        imports[self.path] = imports_of(tree)
+        look_at_comparisons(tree)
+        code = bound(compile(tree, self.path, "exec", dont_inherit=True), compare)
+        note(code)
+        return code
+
+    def exec_source(self: Any, module: Any) -> None:
+        inner_source(self, module)
+        if is_test(self.path):
+            loaded(module, imports.get(self.path, []))
 
     def source_of(path: str, values: tuple[Any, ...]) -> bytes:
         source = next((value for value in values if type(value) is bytes), None)
@@ -166,7 +194,7 @@ def have_loaded(
 
     rewrite.rewrite_asserts, rewrite._rewrite_test, rewrite._read_pyc = rewrite_asserts, rewrite_test, lambda *_, **__: None
     rewrite._write_pyc = lambda *_, **__: True
-    hook.exec_module = exec_module
+    hook.exec_module, source.get_code, source.exec_module = exec_module, get_code, exec_source
     _hold_others(texts, accuse)
 
 

@@ -97,6 +97,7 @@ SETTINGS = {
     "marks deselect": "[pytest]\naddopts = -m unit\nmarkers = unit: x\n",
     "names deselect": "[pytest]\naddopts = -k 'upper or words'\n",
     "assertions are plain": "[pytest]\naddopts = --assert=plain\n",
+    "files are imported by their places": "[pytest]\naddopts = --import-mode=importlib\n",
     "the first failure ends all": "[pytest]\naddopts = -x\n",
 }
 _REVERSED = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
@@ -115,3 +116,10 @@ def test_a_project_s_settings_are_no_tampering(bubblewrap: BubblewrapSandbox, tm
     assert (failed(verdict), verdict.reason) == ({}, None), verdict
     wrong = judged("patch", bubblewrap, tmp_path / "b", WRONG, project, nodes)
     assert (failed(wrong).keys(), wrong.reason) == ({nodes[1]}, None)
+
+
+@pytest.mark.parametrize("name", ["mock's ANY", "another test file is written anew", "a number that equals all"])
+def test_no_cheat_passes_where_files_are_imported_by_their_places(bubblewrap: BubblewrapSandbox, tmp_path: Path, name: str):
+    project = {**PROJECT, "pytest.ini": SETTINGS["files are imported by their places"]}
+    verdict = judged("patch", bubblewrap, tmp_path, ATTACKS[name].code, project)
+    assert failed(verdict).keys() >= ATTACKS[name].aims, verdict.detail
