@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
 from schemas.episode import Episode
+from schemas.errors import ParleyError
 from tasks.benchmarks.scores import Played, ScoreRequest
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan
@@ -17,22 +19,24 @@ from tasks.worker.jobs import ConverseResult
 from tasks.worker.purse import MeteredEmbedder, Purse
 
 _LEAVES_S = 10.0
-"""Seconds that stopped dialogues wait for the texts under way, which are paid."""
+"""Seconds that stopped dialogues wait for its end."""
 
 
 class EmbedAhead:
     """Embeds what dialogues say as they end, in a thread of the driver's process.
 
     To be used as a block around the dialogues. At its end the texts that were begun have their vectors; where the dialogues were
-    stopped, the others are given up. A fault is no matter here: the stage `embed` asks again, and says what happens then.
+    stopped, they are given up, those under way, too. A fault is no matter here: the stage `embed` asks again, and says what
+    happens then.
     """
 
     def __init__(self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None) -> None:
         self._plan, self._find_access, self._purse = plan, find_access, purse
         self._members = {member.episode_id: member for member in plan.members}
         self._taken = set[str]()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_ready = Event()
-        self._thread = Thread(target=self._run, name="embed ahead", daemon=True)
+        self._thread = Thread(target=copy_context().run, args=(self._run,), name="embed ahead", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -40,10 +44,7 @@ class EmbedAhead:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None:
-            self._tell(self._texts.put_nowait, None)
-        else:
-            self._tell(self._task.cancel)
+        self._tell(lambda: self._texts.put_nowait(None) if error is None else self._task.cancel())
         self._thread.join(None if error is None else _LEAVES_S)
 
     def take(self, result: ConverseResult) -> None:
@@ -59,11 +60,12 @@ class EmbedAhead:
         texts = dict.fromkeys(text for one in played if wanted for text in wanted(self._request(one)) if text not in self._taken)
         if texts:
             self._taken.update(texts)
-            self._tell(self._texts.put_nowait, tuple(texts))
+            self._tell(lambda: self._texts.put_nowait(tuple(texts)))
 
-    def _tell(self, what: Callable[..., object], *given: object) -> None:
+    def _tell(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # a fault has ended it
-            self._loop.call_soon_threadsafe(what, *given)
+            if self._loop:
+                self._loop.call_soon_threadsafe(what)
 
     def _request(self, episode: Episode) -> ScoreRequest:
         plan, dialog = self._plan, self._members[episode.episode_id].dialog
@@ -72,16 +74,20 @@ class EmbedAhead:
         return ScoreRequest(problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,))
 
     def _run(self) -> None:
-        with suppress(Exception, asyncio.CancelledError):
-            asyncio.run(self._embed())
+        with suppress(ParleyError, OSError, asyncio.CancelledError):
+            try:
+                asyncio.run(self._embed())
+            finally:
+                self._is_ready.set()  # also where it could not begin
 
     async def _embed(self) -> None:
         """Embed what is taken, until nothing more comes."""
         task, identity = asyncio.current_task(), self._plan.spec.embedder
         assert task is not None
         assert identity is not None
-        self._loop, self._task = asyncio.get_running_loop(), task
+        self._task = task
         self._texts: asyncio.Queue[tuple[str, ...] | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
         self._is_ready.set()
         embedder = open_embedder(identity, self._find_access)
         vectors = Vectors(self._plan.lake, MeteredEmbedder(embedder, self._purse) if self._purse else embedder)
