@@ -145,7 +145,7 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
     if not found[1]:
         of_runs = f" of the runs {', '.join(run_ids)}" if run_ids else ""
         raise UsageError(
-            f"{what}: no rows{of_runs} are published in {home.path}. Papers' tables may leave out controls. See `parley list runs`"
+            f"{what}: no rows{of_runs} are published in {home.path}. Tables may leave out controls. See `parley list runs`"
         )
     replace_file(out, _text(found, out.suffix).encode())
     return len(found[1])
