@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
-from schemas.dialog import Dialog, Role, Turn
+from schemas.dialog import MISSING, Dialog, Role, Turn
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, TestSuite
 from schemas.run import Limits
@@ -15,6 +15,7 @@ from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun, Tree
 from tasks.language.code_block import first_python_block
+from tasks.storage.files.source_trees import tree_digests
 
 NAME, METRIC = "polyglot", "pass_at_1"
 TREES = "POLYGLOT_TREES"
@@ -67,7 +68,8 @@ def programs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappin
     if suite.kind != "pytest":
         entry_point = "add" if suite.kind == "check" else ""
         return (TestRun(1, BASE_INSTRUCTION, code, suite.tests, suite.kind, entry_point=entry_point),)
-    tree, bounds = Tree(content_id(TREE), Path(os.environ.get(TREES, "/nowhere"))), Limits(cpu_s=20.0, wall_s=60.0)
+    folder, bounds = Path(os.environ.get(TREES, "/nowhere")), Limits(cpu_s=20.0, wall_s=60.0)
+    tree = Tree(tree_digests(folder).source if folder.is_dir() else MISSING, folder)
     return (TestRun(1, "", code, suite.tests, "pytest", entry_point="solution.py", tree=tree, limits=bounds, decides=DECIDES),)
 
 
