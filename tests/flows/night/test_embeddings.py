@@ -72,10 +72,15 @@ def test_a_run_killed_while_it_embeds_goes_on_and_pays_for_no_vector_again(plugg
         lake, embedder = Lake(Home.at(plugged_home).lake), parse_embedder(spec, revision=one).identity.digest
         server.holds = lambda: server.texts.total() >= at_least
         with started(plugged_home, *arguments("ask", spec), revision, one) as process:
-            wait_until(lambda: server.texts.total() >= at_least and kept_texts(lake, embedder) == server.texts.total())
+            wait_until(
+                lambda: (
+                    server.texts.total() >= at_least
+                    and kept_texts(lake, embedder) == server.texts.total()
+                    and bool(lake.parts("embeddings")) is (at_least > TEXTS_A_PART)
+                )
+            )
             process.kill()
             process.wait()
-        assert bool(lake.parts("embeddings")) is (at_least > TEXTS_A_PART)
         server.holds = lambda: False
         before = dict(server.texts)
         done = parley_process(plugged_home, *arguments("ask", spec), revision, one)
