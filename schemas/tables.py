@@ -7,6 +7,7 @@ The models are the single source: a field added to a model appears in its table,
 import types
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Literal, Union, get_args, get_origin
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ class Table:
     is_loaded: bool = True
     """Whether the warehouse holds it, too. False for what people do not ask by SQL."""
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema of the table's files, its name and version in the metadata."""
         return pa.schema(_fields(self.model), metadata={NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()})
