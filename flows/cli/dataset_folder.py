@@ -78,8 +78,8 @@ def _card(home: Home, run_ids: Sequence[str], counts: Mapping[str, int]) -> str:
 
     from flows.text.results import result_markdown
 
-    configs = [{"config_name": table, "data_files": f"{table}/*.parquet"} for table in TABLES]
-    configs[0]["default"] = True  # pyright: ignore[reportArgumentType]
+    configs: list[dict[str, object]] = [{"config_name": table, "data_files": f"{table}/*.parquet"} for table in TABLES]
+    configs[0]["default"] = True
     head = {"pretty_name": "Results of Parley", "tags": ["evaluation", "code", "multi-turn"], "configs": configs}
     columns, rows = query(home.path, "select run_id, benchmark, setting, dataset_version, model from runs")
     told = [dict(zip(columns, row, strict=True)) for row in rows]

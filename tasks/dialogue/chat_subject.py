@@ -7,10 +7,11 @@ from types import MappingProxyType
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import TOO_LONG, Step, StepKind, StopReason, ToolCall
 from schemas.run import Sampling
+from tasks.dialogue.answered import answered_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
-from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
+from tasks.language.chat_model import ChatModel, ChatRequest, Message
 
 REFUSALS = MappingProxyType(
     {
@@ -73,7 +74,7 @@ class ChatSubject:
                 f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
                 completion.n_calls,
             )
-        return _step(transcript, completion, kind)
+        return answered_step(transcript, completion, kind, _named_apart(transcript, completion.calls))
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:
@@ -149,22 +150,6 @@ RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, 
         HistoryPolicy.UPSTREAM_V0: _upstream_v0,
     }
 )
-
-
-def _step(transcript: Transcript, completion: Completion, kind: StepKind) -> Step:
-    return Step(
-        turn=transcript.turn,
-        role=Role.ASSISTANT,
-        content=completion.content,
-        input_tokens=completion.input_tokens,
-        output_tokens=completion.output_tokens,
-        latency_s=completion.latency_s,
-        finish_reason=completion.finish_reason,
-        served_model=completion.served_model,
-        n_calls=completion.n_calls,
-        kind=StepKind.TOOL_CALL if completion.calls else kind,
-        calls=_named_apart(transcript, completion.calls),
-    )
 
 
 def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

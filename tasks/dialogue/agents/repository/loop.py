@@ -25,6 +25,7 @@ from tasks.dialogue.agents.repository.labels import (
 )
 from tasks.dialogue.agents.repository.taking import take_patch
 from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, Bash, EditFile, Finish, MessageUser
+from tasks.dialogue.answered import answered_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
@@ -194,20 +195,8 @@ def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tu
 
 def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:
     """The last answer, with the number of all requests."""
-    answer = asked[-1]
-    return Step(
-        turn=transcript.turn,
-        role=Role.ASSISTANT,
-        content=answer.content,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-        latency_s=answer.latency_s,
-        finish_reason=answer.finish_reason,
-        served_model=answer.served_model,
-        n_calls=sum(one.n_calls for one in asked),
-        kind=StepKind.TOOL_CALL if answer.calls else StepKind.MESSAGE,
-        calls=_named_apart(transcript, answer.calls),
-    )
+    calls = _named_apart(transcript, asked[-1].calls)
+    return answered_step(transcript, asked[-1], StepKind.MESSAGE, calls, sum(one.n_calls for one in asked))
 
 
 def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:

@@ -17,6 +17,7 @@ from tasks.dialogue.agents.repository.openhands.session import Asked, Session
 from tasks.dialogue.agents.repository.openhands.wire import completion, messages_in, tool_call, tools_in
 from tasks.dialogue.agents.repository.taking import take_patch
 from tasks.dialogue.agents.repository.tools import Bash, EditFile
+from tasks.dialogue.answered import answered_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import observe
 from tasks.dialogue.transcript import Transcript
@@ -111,20 +112,8 @@ class OpenHandsSeat:
         answer = await self.model.complete(request)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":
             return await self._patch(transcript, CONTEXT, answer.n_calls)
-        return Step(
-            turn=transcript.turn,
-            role=self.role,
-            content=answer.content,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            latency_s=answer.latency_s,
-            finish_reason=answer.finish_reason,
-            served_model=answer.served_model,
-            n_calls=answer.n_calls,
-            kind=StepKind.TOOL_CALL if answer.calls else StepKind.ARTIFACT,
-            calls=answer.calls,
-            labels=() if answer.calls else ((_SPOKE, "1"),),
-        )
+        step = answered_step(transcript, answer, StepKind.ARTIFACT, answer.calls)
+        return step if answer.calls else step.model_copy(update={"labels": ((_SPOKE, "1"),)})
 
     async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
         patch, how = await take_patch(self.workspace)
