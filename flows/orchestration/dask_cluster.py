@@ -76,6 +76,7 @@ def _local_cluster(n_workers: int, threads_per_worker: int, scratch: Path, secre
 
     packages.verify_packages()
     scratch.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # for good: what closes after the cluster would tell of it
     with dask.config.set({**QUIET, "temporary-directory": str(scratch)}), ExitStack() as stack, _ending_at_once() as nanny:
         try:
             with hidden_secrets(secret_names), _silent_tracker():

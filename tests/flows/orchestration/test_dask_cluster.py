@@ -1,6 +1,7 @@
 """The Dask cluster: private and quiet workers, none left behind, and no mix-up of packages."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -122,6 +123,12 @@ def test_nothing_is_left_of_a_driver_that_was_ended_in_the_middle(home: Path, or
         assert wait_until_gone(processes) == []
     if order != signal.SIGKILL:
         assert said == ""
+
+
+def test_what_closes_after_the_cluster_tells_nothing_of_it(tmp_path: Path) -> None:
+    with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
+        pass
+    assert not logging.getLogger("distributed.batched").isEnabledFor(logging.ERROR)
 
 
 @pytest.mark.parametrize("name", ["tasks", "schemas"])
