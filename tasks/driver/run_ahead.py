@@ -100,8 +100,8 @@ class RunAhead:
                 return  # the stage `execute` meets it again, and says so
 
     def _adjusted(self, idle: float) -> int:
-        """How many shards may be under way, with that share of the processors idle."""
-        step = 1 if idle > _SPARE else -1 if idle < _SCARCE else 0
+        """How many shards may be under way, with that share of the processors idle. No more where none waits."""
+        step = 1 if idle > _SPARE and self._ready else -1 if idle < _SCARCE else 0
         return min(max(self._allowed + step, 0), self.most)
 
     def _begin_what_may_be(self) -> None:
