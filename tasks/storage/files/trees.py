@@ -54,7 +54,7 @@ class TreeStore:
         known: dict[Stamp, str] | None = None,
         bounds: TreeBounds | None = None,
     ) -> Kept:
-        walk = _Keeping(self, known if known and _tells_changes(folder.stat().st_dev) else {}, bounds or TreeBounds())
+        walk = _Keeping(self, known or {}, _tells_changes(folder.stat().st_dev), bounds or TreeBounds())
         row = walk.row(folder)
         others = {name: other for name, path in (beside or {}).items() if (other := walk.row(path))["entries"]}
         if others:
@@ -198,8 +198,10 @@ class TreeStore:
 class _Keeping:
     """One walk over a workspace's folders: what was found, and how much."""
 
-    def __init__(self, store: TreeStore, known: Mapping[Stamp, str], bounds: TreeBounds) -> None:
-        self._store, self._known, self._bounds = store, known, bounds
+    def __init__(self, store: TreeStore, known: Mapping[Stamp, str], is_told: bool, bounds: TreeBounds) -> None:
+        self._store, self._bounds = store, bounds
+        self._known = known if is_told else {}
+        self._stored = frozenset(known.values())
         self._bytes = self._files = 0
         self.seen: dict[Stamp, str] = {}
         self.dropped: list[str] = []
@@ -245,9 +247,15 @@ class _Keeping:
         stamp = _stamp(status)
         digest = self._known.get(stamp)
         if digest is None:
-            with _opened(name, _OPEN_FILE, place) as descriptor:
-                digest = self._store.add(_read_all(descriptor))
+            descriptor = os.open(name, _OPEN_FILE, dir_fd=place)
+            try:
+                content = _read_all(descriptor, status.st_size)
                 stamp = _stamp(os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
+            digest = hashlib.sha256(content).hexdigest()
+            if digest not in self._stored:
+                self._store.add(content)
         self.seen[stamp] = digest
         return digest
 
@@ -281,9 +289,12 @@ def _open_to_its_owner(folder: int, name: str, status: os.stat_result, needed: i
     return mode
 
 
-def _read_all(descriptor: int) -> bytes:
-    with open(descriptor, "rb", buffering=0, closefd=False) as file:
-        return file.readall()
+def _read_all(descriptor: int, size: int) -> bytes:
+    """A file that had `size` bytes a moment ago."""
+    parts = [os.read(descriptor, size + 1)]
+    while parts[-1] and len(parts[0]) != size:
+        parts.append(os.read(descriptor, _MIB))
+    return b"".join(parts)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
