@@ -8,19 +8,19 @@ from tasks.driver.fan_out import shard_size
 @pytest.mark.parametrize(
     ("n", "answers", "n_workers", "size"),
     [
-        (2000, 12_000, 2, 6),
-        (5276, 7914, 2, 24),
-        (5276, 7914, 8, 24),
-        (5276, 0, 2, 109),
-        (200, 200, 2, 6),
-        (400, 400, 2, 8),
-        (2000, 40_000, 2, 6),
-        (1, 1, 2, 6),
-        (12_000, 12_000, 2, 36),
+        (2000, 12_000, 2, 13),
+        (5276, 7914, 2, 52),
+        (5276, 7914, 8, 52),
+        (5276, 0, 2, 263),
+        (200, 200, 2, 13),
+        (400, 400, 2, 20),
+        (2000, 40_000, 2, 13),
+        (1, 1, 2, 13),
+        (12_000, 12_000, 2, 78),
     ],
 )
 def test_items_with_few_answers_share_a_shard_as_long_as_each_worker_has_many(
     n: int, answers: int, n_workers: int, size: int
 ) -> None:
-    """128 under way in a worker: six items of six answers in each of 24 shards; 36 answers of many shorter items."""
+    """128 under way in a worker: 13 items of six answers in each of ten shards; 78 answers of many shorter items."""
     assert shard_size(128, n, answers, n_workers) == size
