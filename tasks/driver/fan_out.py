@@ -17,7 +17,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
-SHARDS_IN_FLIGHT = 10
+SHARDS_IN_FLIGHT = 8
 """Shards whose items are under way in one worker process. Few enough: each costs some 15 ms. Many enough: at one's end, when fewer
 of its items are under way, the others have more."""
 _USUAL_ANSWERS = 6
