@@ -56,6 +56,8 @@ LONGEST_FIRST = (
     "warehouse/test_publish_concurrency.py",
 )
 """Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
+USED_BY_TESTS = ("PARLEY_SPHINX", "PARLEY_OPENHANDS", "PARLEY_UDE")
+"""Beginnings of variables that name public data, or a program, which a test uses. Others would change what is tested."""
 
 settings.register_profile("parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("parley")
@@ -73,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(prefect_home, ignore_errors=True))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile Parley's modules anew
     for name in [n for n in os.environ if n.startswith(("PREFECT_", "PARLEY_")) or n.endswith("_API_KEY")]:
-        if not name.startswith(("PARLEY_SPHINX", "PARLEY_OPENHANDS")):  # where public data, or a program, lies that a test uses
+        if not name.startswith(USED_BY_TESTS):
             del os.environ[name]
     os.environ |= {"PREFECT_HOME": prefect_home, "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     config.addinivalue_line("filterwarnings", "ignore:Scheduler already contains a plugin:UserWarning")  # the second night on it
