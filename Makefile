@@ -49,7 +49,7 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install embeddings inspect bubblewrap demo test test-all test-vllm check crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
+.PHONY: help install embeddings inspect bubblewrap demo test test-all test-vllm check check-types check-tests crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -138,7 +138,12 @@ $(VLLM)/.installed: tests/vllm/prepare.py | $(INSTALLED)
 check: install bubblewrap ## lint, format, types, architecture and the fast tests: about a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-tests
+
+check-types:
 	$(BIN)/pyright
+
+check-tests:
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker and not vllm"
 
 crash: install bubblewrap ## N nights (N=100, SEED=1), each killed at a random moment, compared with one that was not

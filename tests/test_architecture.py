@@ -113,6 +113,7 @@ def none_of(found: list[str]) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
+@pytest.mark.slow
 def test_imports_point_one_way() -> None:
     wrong = [line for path in CODE for line in upward_imports(relative(path), path.read_text(encoding="utf-8"))]
     none_of(wrong)
@@ -142,6 +143,7 @@ def test_an_import_against_the_direction_is_found(name: str, source: str) -> Non
     assert len(upward_imports(name, source)) == 1
 
 
+@pytest.mark.slow
 def test_the_orchestrator_is_imported_only_where_the_design_says() -> None:
     users = [relative(path) for path in CODE if imports_prefect(relative(path), path.read_text(encoding="utf-8"))]
     none_of([name for name in users if not re.fullmatch(r"(flows|tasks|flows/orchestration)/\w+\.py", name)])
@@ -153,6 +155,7 @@ def test_an_import_of_the_orchestrator_is_found() -> None:
     assert not imports_prefect("schemas/run.py", "from schemas.run import prefect")
 
 
+@pytest.mark.slow
 def test_only_the_registry_names_a_benchmark_outside_its_folder() -> None:
     mentions: list[str] = []
     for path in CODE:
@@ -213,6 +216,7 @@ def silent_parts(name: str, tree: ast.Module, described: Mapping[str, set[str]])
     return silent
 
 
+@pytest.mark.slow
 def test_every_module_and_public_function_says_what_it_is() -> None:
     trees = {relative(path): ast.parse(path.read_text(encoding="utf-8")) for path in CODE}
     described = described_methods(trees.values())

@@ -89,6 +89,7 @@ def variables(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in shown.splitlines()) if name[:3] in ("UV_", "SSL")}
 
 
+@pytest.mark.slow
 def test_indexes_links_and_certificates_are_handed_on(tmp_path: Path) -> None:
     done = exported(
         tmp_path,
@@ -107,6 +108,7 @@ def test_indexes_links_and_certificates_are_handed_on(tmp_path: Path) -> None:
     assert wanted.items() <= variables(done).items()
 
 
+@pytest.mark.slow
 def test_a_variable_for_pip_wins_over_its_files_and_one_for_uv_over_both(tmp_path: Path) -> None:
     configuration = "[global]\nindex-url = http://one.test/simple\nfind-links = /wheels\n"
     done = exported(tmp_path, configuration, PIP_INDEX_URL="http://two.test/simple", UV_FIND_LINKS="/mine")
@@ -114,12 +116,14 @@ def test_a_variable_for_pip_wins_over_its_files_and_one_for_uv_over_both(tmp_pat
     assert "UV_FIND_LINKS" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_uv_has_no_word_for_leaves_it_to_pip(tmp_path: Path) -> None:
     done = exported(tmp_path, "[install]\nno-binary = :all:\n")
     assert done.returncode == 1
     assert "no-binary" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "calls"),
     [
@@ -136,6 +140,7 @@ def test_uv_installs_where_it_can_and_pip_else(tmp_path: Path, there: tuple[str,
     assert not (tmp_path / ".venv" / ".installing").exists()
 
 
+@pytest.mark.slow
 def test_pip_installs_where_uv_would_not_heed_its_configuration(tmp_path: Path) -> None:
     assert installed(tmp_path, "uv", configuration="[install]\nno-binary = :all:\n") == (0, BY_PIP)
 

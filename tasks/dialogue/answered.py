@@ -12,9 +12,10 @@ def answered_step(
     """The step; one with calls is a tool call, whatever its kind.
 
     Args:
-        calls: the answer's, under the ids that the transcript is to know them by.
+        calls: the answer's; the step names them apart from all calls before.
         n_calls: requests that it took; None for the answer's own number.
     """
+    named = _named_apart(transcript, calls)
     return Step(
         turn=transcript.turn,
         role=Role.ASSISTANT,
@@ -25,6 +26,20 @@ def answered_step(
         finish_reason=answer.finish_reason,
         served_model=answer.served_model,
         n_calls=answer.n_calls if n_calls is None else n_calls,
-        kind=StepKind.TOOL_CALL if calls else kind,
-        calls=calls,
+        kind=StepKind.TOOL_CALL if named else kind,
+        calls=named,
     )
+
+
+def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls under ids that the dialogue does not know yet: some endpoints count anew in each answer."""
+    known = {call.call_id for step in transcript.steps for call in step.calls}
+    named: list[ToolCall] = []
+    for call in calls:
+        number, call_id = 1, call.call_id or "call"
+        while call_id in known:
+            number += 1
+            call_id = f"{call.call_id or 'call'}_{number}"
+        known.add(call_id)
+        named.append(call.model_copy(update={"call_id": call_id}))
+    return tuple(named)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.dialog import HistoryPolicy, Role
-from schemas.episode import TOO_LONG, Step, StepKind, StopReason, ToolCall
+from schemas.episode import TOO_LONG, Step, StepKind, StopReason
 from schemas.run import Sampling
 from tasks.dialogue.answered import answered_step
 from tasks.dialogue.seats import Stop
@@ -74,7 +74,7 @@ class ChatSubject:
                 f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
                 completion.n_calls,
             )
-        return answered_step(transcript, completion, kind, _named_apart(transcript, completion.calls))
+        return answered_step(transcript, completion, kind, completion.calls)
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:
@@ -150,16 +150,3 @@ RENDERERS: Mapping[HistoryPolicy, Callable[[Transcript, Spoken], tuple[Message, 
         HistoryPolicy.UPSTREAM_V0: _upstream_v0,
     }
 )
-
-
-def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The calls, with other ids where the turn knows theirs: some endpoints count anew in each answer."""
-    known = {call.call_id for step in transcript.taken for call in step.calls}
-    named: list[ToolCall] = []
-    for call in calls:
-        number, call_id = 1, call.call_id
-        while call_id in known:
-            number, call_id = number + 1, f"{call.call_id}_{number + 1}"
-        known.add(call_id)
-        named.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
-    return tuple(named)

@@ -18,8 +18,8 @@ R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
 SHARDS_IN_FLIGHT = 8
-"""Shards whose items are under way in one worker process. Few enough: each costs some 15 ms. Many enough: at one's end, when fewer
-of its items are under way, the others have more."""
+"""Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms; many enough, so that
+the others are at work while one comes to its end."""
 _USUAL_ANSWERS = 6
 """Of an item for which shards have their usual size."""
 _HEED_EVERY_S = 0.2

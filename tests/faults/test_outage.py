@@ -63,6 +63,7 @@ async def until_down(model: OpenAIModel, more_probes: int = 0) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_server_loses_nothing_and_costs_few_calls(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> tuple[list[Completion], int]:
         async with restartable() as there:
@@ -91,6 +92,7 @@ def test_a_restart_of_the_server_loses_nothing_and_costs_few_calls(caplog: pytes
     assert sum("answers again after" in message for message in caplog.messages) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["500", "503", "reset", "not JSON"])
 def test_while_it_is_down_only_probes_reach_it(name: str) -> None:
     """Something still listens on the port: each call of the outage is counted there."""

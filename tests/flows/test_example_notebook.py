@@ -32,6 +32,7 @@ def test_it_holds_no_outputs() -> None:
     assert len(cells("markdown")) >= 5
 
 
+@pytest.mark.slow
 def test_each_cell_runs_on_published_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

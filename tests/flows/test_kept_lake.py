@@ -98,6 +98,7 @@ def as_many(request: EvaluationRequest, problems: int) -> EvaluationRequest:
     return request.model_copy(update={"benchmark": request.benchmark.model_copy(update={"limit": problems})})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("served_home", "bubblewrap")
 def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:

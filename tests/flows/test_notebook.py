@@ -15,6 +15,7 @@ from tests.own_files import ROOT
 CELL = re.compile(r"^```python\n(from flows\.notebook.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_notebook_of_the_readme_stages_evaluates_and_queries(
     standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,11 +29,13 @@ ESCAPES = {
 """The cases that a run without isolation must fail; started by an ordinary user, the kernel itself denies mounts."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bubblewrap_conforms(bubblewrap: BubblewrapSandbox, case: Case):
     assert case.violation(bubblewrap) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_unisolated_sandbox_fails_exactly_the_escapes(case: Case):
     expected = case.name in ESCAPES - (set() if os.geteuid() == 0 else {"mounts_are_denied"})

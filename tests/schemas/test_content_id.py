@@ -146,6 +146,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(specs=st.lists(models(RunSpec), min_size=8, max_size=8), plain=st.lists(PLAIN, min_size=8, max_size=8))
 @pytest.mark.parametrize("hash_seed", ["0", "4242", "random"])

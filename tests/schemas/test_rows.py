@@ -25,6 +25,7 @@ def through_parquet(data: pa.Table) -> pa.Table:
     return pq.read_table(file)
 
 
+@pytest.mark.slow
 @tables
 @settings(max_examples=40)
 @given(data=st.data())

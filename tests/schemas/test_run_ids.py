@@ -70,6 +70,7 @@ def _models_inside(model: type[BaseModel]) -> set[type]:
     return inner.union(*(_models_inside(kind) for kind in inner))
 
 
+@pytest.mark.slow
 @paths
 @few
 @given(data=st.data(), spec=models(RunSpec), row=TEXT, sample=st.integers(0, 9))
@@ -101,12 +102,14 @@ def test_having_none_of_a_model_is_another_run(name: str, in_episode: bool, data
     assert (with_it.episode_id("row", 0) != without.episode_id("row", 0)) == in_episode
 
 
+@pytest.mark.slow
 @given(spec=models(RunSpec), rows=st.tuples(TEXT, TEXT), samples=st.tuples(st.integers(0, 99), st.integers(0, 99)))
 def test_rows_and_samples_are_told_apart(spec: RunSpec, rows: tuple[str, str], samples: tuple[int, int]):
     ids = [spec.episode_id(row, sample) for row, sample in zip(rows, samples, strict=True)]
     assert (ids[0] == ids[1]) == ((rows[0], samples[0]) == (rows[1], samples[1]))
 
 
+@pytest.mark.slow
 @given(spec=models(RunSpec), sample=st.integers(0, 99), shift=st.integers(1, 99))
 def test_a_shifted_seed_does_not_stand_in_for_another_sample(spec: RunSpec, sample: int, shift: int):
     shifted = spec.model_copy(update={"seed": spec.seed - shift})
@@ -114,6 +117,7 @@ def test_a_shifted_seed_does_not_stand_in_for_another_sample(spec: RunSpec, samp
     assert shifted.episode_id("row", sample + shift) != spec.episode_id("row", sample)
 
 
+@pytest.mark.slow
 @given(a=models(RunSpec), b=models(RunSpec))
 def test_two_runs_have_one_id_exactly_where_they_are_equal(a: RunSpec, b: RunSpec):
     assert (a.run_id == b.run_id) == (a == b)
@@ -157,6 +161,7 @@ def test_a_verdict_is_by_tests_in_their_order_and_not_by_their_text_joined():
     assert len(ids) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "model", "path"),
     [

@@ -8,6 +8,7 @@ from flows.orchestration.server import prefect_server
 from schemas.errors import AnswerMissing, ConfigError, SandboxUnavailable
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_faults_are_retried_and_mistakes_are_not(home: Path) -> None:
     with prefect_server(home):

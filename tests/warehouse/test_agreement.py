@@ -63,6 +63,7 @@ def rows(lake: SmallLake) -> dict[tuple[str, str, str], dict[str, object]]:
     return {(str(row["pair"]), str(row["first"]), str(row["second"])): row for row in named}
 
 
+@pytest.mark.slow
 def test_each_pair_has_a_row_with_what_both_rated_and_what_is_missing(lake: SmallLake) -> None:
     rate(lake, "ann", ANN)
     rate(lake, "ben", BEN)
@@ -82,6 +83,7 @@ def test_each_pair_has_a_row_with_what_both_rated_and_what_is_missing(lake: Smal
     assert found["consensus_judge", "consensus", "openai:j"]["kappa"] == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_an_undefined_kappa_is_null_with_its_reason(lake: SmallLake) -> None:
     rate(lake, "ann", {("P1", 1): "warm", ("P2", 1): "warm"}, "tone")
     rate(lake, "ben", {("P1", 1): "warm", ("P2", 1): "warm"}, "tone")
@@ -90,6 +92,7 @@ def test_an_undefined_kappa_is_null_with_its_reason(lake: SmallLake) -> None:
     assert (row["weighted_kappa"], row["weighted_undefined_because"]) == (None, WORDS)
 
 
+@pytest.mark.slow
 def test_a_changed_rating_changes_the_next_publication(lake: SmallLake) -> None:
     rate(lake, "ann", ANN)
     rate(lake, "ben", BEN)

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from tests.bench.warehouse import Growth, publish_task
 from tests.bench.warehouse_lake import RUNS_A_NIGHT
 
 
+@pytest.mark.slow
 def test_a_small_night_of_the_bench_is_published(tmp_path: Path) -> None:
     growth = Growth(tmp_path / "home", dialogs=3)
     growth.lake.write_night(1)

@@ -259,6 +259,7 @@ def test_valid_tables_pass_every_rule(table: str):
     assert {(c.run_id, c.table_name, c.checked_at) for c in checks} == {(full_context().run_id, table, full_context().checked_at)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "rule", "spoil"), BLOCKING, ids=names(BLOCKING))
 def test_a_corrupted_table_is_blocked_by_the_rule_that_names_it(table: str, rule: str, spoil: Any):
     checks = check_table(table, corrupted(table, spoil), full_context())

@@ -71,6 +71,7 @@ def test_rows_that_cannot_be_read_crash_every_rule_on_them(tmp_path: Path):
     assert "steps" in Page(tmp_path / "docs" / RUN / "episodes.html").text
 
 
+@pytest.mark.slow
 def test_a_finding_is_no_crash():
     def spoil(rows: Rows) -> None:
         rows[0]["value"] = 7.0
@@ -85,6 +86,7 @@ def test_a_table_without_a_suite_is_named():
         check_table("nights", valid_tables()["scores"], full_context())
 
 
+@pytest.mark.slow
 def test_docs_say_which_rule_failed_where_and_why(tmp_path: Path):
     def spoil(rows: Rows) -> None:
         rows[0]["steps"][0], rows[0]["steps"][1] = rows[0]["steps"][1], rows[0]["steps"][0]
@@ -98,6 +100,7 @@ def test_docs_say_which_rule_failed_where_and_why(tmp_path: Path):
     assert "Failed" in text
 
 
+@pytest.mark.slow
 def test_the_index_lists_every_table_of_the_run(tmp_path: Path):
     docs = tmp_path / "docs"
     assert index_path(docs, RUN) is None
@@ -120,6 +123,7 @@ def test_docs_without_a_folder_are_refused():
         write_page("scores", [], full_context())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column"),
     [
@@ -169,6 +173,7 @@ def test_docs_load_and_run_nothing(tmp_path: Path):
         assert re.findall(r"@import|url\(", (tmp_path / "docs" / RUN / name).read_text()) == []
 
 
+@pytest.mark.slow
 def test_a_large_finding_makes_a_small_page(tmp_path: Path):
     rows = valid_tables()["scores"].to_pylist() * 500
     data = pa.Table.from_pylist(rows, schema=valid_tables()["scores"].schema)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, episode_id, full_context
 from warehouse.checks import CheckContext, blocking_failures, check_table
 
@@ -25,6 +27,7 @@ def failed(spoil: Any, context: CheckContext) -> list[tuple[str, str]]:
     return [(check.expectation, check.detail) for check in checks]
 
 
+@pytest.mark.slow
 def test_scores_carried_forward_belong_to_an_episode_that_ended_before_them() -> None:
     assert failed(carry_forward, context()) == []
     assert [name for name, _ in failed(carry_forward, full_context())] == ["metric_known", "episode_and_turn_exist"]

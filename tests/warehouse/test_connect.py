@@ -45,6 +45,7 @@ def replaced_while_opened(monkeypatch: pytest.MonkeyPatch, home: Path, times: in
     monkeypatch.setattr(warehouse.connect, "_attached", attached)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
     published: SmallLake, monkeypatch: pytest.MonkeyPatch, fails: bool
@@ -55,6 +56,7 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
     assert query(published.home, "select count(distinct run_id) from leaderboard")[1] == [(4,)]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_replaced_without_end_is_named(published: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     replaced_while_opened(monkeypatch, published.home, 3, fails=False)
     monkeypatch.setattr(warehouse.connect, "_OPENINGS", 3)
@@ -62,6 +64,7 @@ def test_a_file_that_is_replaced_without_end_is_named(published: SmallLake, monk
         query(published.home, "select 1")
 
 
+@pytest.mark.slow
 def test_a_home_with_quotes_in_its_path_is_read(tmp_path: Path) -> None:
     lake = SmallLake(tmp_path / "it's [a] home*").write_all()
     publish(lake.home)
@@ -106,6 +109,7 @@ def test_sql_sees_no_python_variable(published: SmallLake) -> None:
         query(published.home, "select * from api_keys")
 
 
+@pytest.mark.slow
 def test_a_new_connection_sees_the_new_file_while_an_old_one_stays_open(published: SmallLake) -> None:
     old = connect(published.home)
     try:
@@ -148,6 +152,7 @@ def test_a_missing_parameter_is_a_usage_error(published: SmallLake) -> None:
         named_query(published.home, "result_table")
 
 
+@pytest.mark.slow
 def test_shown_runs_are_the_finished_ones_as_published(published: SmallLake) -> None:
     before = {run.run_id: "2026-01-02T00:10:00Z" for run in (published.alpha_2, published.beta)}
     before[published.alpha_1.run_id] = "2026-01-03T00:00:00Z"

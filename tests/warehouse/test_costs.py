@@ -30,6 +30,7 @@ def test_costs_count_answers_that_another_run_paid_for(published: SmallLake) -> 
     assert row == ("subject", "openai:alpha", 9, 7, 7, 700, 70, 0, pytest.approx(0.0021))
 
 
+@pytest.mark.slow
 def test_unknown_tokens_and_prices_are_null_not_zero(published: SmallLake, codeif_marts: Marts) -> None:
     [row] = table(published.home, COSTS + " where run_id = $run", run=published.beta.run_id)
     assert row == ("subject", "recorded:beta", 0, 7, 0, None, None, 7, None)
@@ -39,6 +40,7 @@ def test_unknown_tokens_and_prices_are_null_not_zero(published: SmallLake, codei
     assert table(published.home, "select usd from costs where model = $model", model=ALPHA.label) == [(None,), (None,)]
 
 
+@pytest.mark.slow
 def test_costs_take_the_price_of_the_runs_own_identity(lake: SmallLake, codeif_marts: Marts) -> None:
     later = ALPHA.model_copy(update={"revision": "unpinned-2026-01-03"})
     unpriced = ALPHA.model_copy(update={"weights_digest": "c" * 32})

@@ -113,6 +113,7 @@ def test_every_step_of_a_lakes_life_equals_a_rebuild(tmp_path: Path, codeif_mart
         assert differing_from_rebuild(lake.home, tmp_path / "scratch", codeif_marts) == [], step.__name__
 
 
+@pytest.mark.slow
 def test_an_incremental_publication_reads_no_parquet_of_old_runs(published: SmallLake, codeif_marts: Marts) -> None:
     for part in (published.home / "lake").rglob("*.parquet"):
         found = part.stat()
@@ -125,6 +126,7 @@ def test_an_incremental_publication_reads_no_parquet_of_old_runs(published: Smal
     assert rows(published.home, "select count(distinct run_id) from leaderboard") == [(4,)]
 
 
+@pytest.mark.slow
 def test_only_the_named_runs_are_brought_up_to_date(published: SmallLake) -> None:
     published.write_simple(published.gamma)
     published.beta.write_record("incomplete")
@@ -139,6 +141,7 @@ def test_a_rewritten_models_part_of_equal_content_touches_no_run(published: Smal
     assert publish(published.home, marts=codeif_marts).n_runs_loaded == 0
 
 
+@pytest.mark.slow
 def test_a_file_of_another_version_is_made_anew(published: SmallLake) -> None:
     import duckdb
 
@@ -153,6 +156,7 @@ def test_a_file_of_another_version_is_made_anew(published: SmallLake) -> None:
     assert rows(published.home, "select count(distinct run_id) from scores") == [(3,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["garbage", "cut", "log", "empty"])
 def test_a_damaged_file_is_made_anew(published: SmallLake, damage: str) -> None:
     path = warehouse_path(published.home)
@@ -170,6 +174,7 @@ def test_a_damaged_file_is_made_anew(published: SmallLake, damage: str) -> None:
     assert sorted(p.name for p in published.home.glob("warehouse*")) == ["warehouse.duckdb"]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_torn_part_is_withheld_and_comes_back_when_it_is_mended(published: SmallLake, codeif_marts: Marts) -> None:
     before = contents(published.home)
     torn = published.alpha_2

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_run import write_part
 from warehouse.connect import query
@@ -41,6 +43,7 @@ def drift(home: Path, rubric: str = "judged.clear") -> list[tuple[Any, ...]]:
     return query(home, told, {"rubric": rubric})[1]
 
 
+@pytest.mark.slow
 def test_a_changed_number_word_or_silence_is_a_changed_case_and_numbers_shift(tmp_path: Path) -> None:
     """Second night: 4 -> 5 and 2 -> 2, so the shift is (1 + 0) / 2. Third night: only the first case has two numbers."""
     write(tmp_path, FIRST, {0: (4.0, "warm"), 1: (2.0, "cold"), 2: (None, None)})
@@ -50,12 +53,14 @@ def test_a_changed_number_word_or_silence_is_a_changed_case_and_numbers_shift(tm
     assert drift(tmp_path)[1:] == [(SECOND, "1", 3, 2, 0.5), (THIRD, "1", 3, 3, -3.0)]
 
 
+@pytest.mark.slow
 def test_a_rubric_s_new_version_is_compared_with_its_own_first_night(tmp_path: Path) -> None:
     write(tmp_path, FIRST, {0: (4.0, "warm")})
     write(tmp_path, SECOND, {0: (1.0, "cold")}, version="2")
     assert drift(tmp_path) == [(FIRST, "1", 1, 0, 0.0), (SECOND, "2", 1, 0, 0.0)]
 
 
+@pytest.mark.slow
 def test_a_case_that_a_fault_kept_from_the_first_night_is_compared_with_its_own_first_answer(tmp_path: Path) -> None:
     write(tmp_path, FIRST, {0: (4.0, "warm")})
     write(tmp_path, SECOND, {0: (4.0, "warm"), 1: (2.0, "cold")})
@@ -63,6 +68,7 @@ def test_a_case_that_a_fault_kept_from_the_first_night_is_compared_with_its_own_
     assert drift(tmp_path) == [(FIRST, "1", 1, 0, 0.0), (SECOND, "1", 2, 0, 0.0), (THIRD, "1", 2, 1, 0.5)]
 
 
+@pytest.mark.slow
 def test_words_alone_shift_by_no_number_rather_than_by_0(tmp_path: Path) -> None:
     write(tmp_path, FIRST, {0: ("good", "warm")}, rubric="judged.tone")
     write(tmp_path, SECOND, {0: ("bad", "warm")}, rubric="judged.tone")

@@ -113,6 +113,7 @@ def test_an_all_unscored_turn_has_no_mean(published: SmallLake) -> None:
     assert row == (None, None, None, 0, 1, 0)
 
 
+@pytest.mark.slow
 def test_faults_in_sql_are_those_of_the_schema(published: SmallLake) -> None:
     for reason in UnscoredReason:
         assert table(published.home, "select is_fault($reason)", reason=reason.value) == [(reason.is_fault,)]
@@ -160,6 +161,7 @@ def test_slot_8_of_all_levels_is_a_context_s_strategy_alone(published: SmallLake
     assert table(published.home, query, run=published.alpha_2.run_id) == [("L1", 8), ("all", 10)]
 
 
+@pytest.mark.slow
 def test_codeif_turns_has_an_all_level_only_in_runs_of_several(tmp_path: Path, codeif_marts: Marts) -> None:
     lake = SmallLake(tmp_path)
     lake.write_dataset(level="L1")
@@ -212,6 +214,7 @@ RESULT_TABLES = (
 )
 
 
+@pytest.mark.slow
 def test_every_result_table_says_which_runs_were_not_isolated(lake: SmallLake, codeif_marts: Marts) -> None:
     bare = Run(lake.home, ALPHA, samples=1, sandbox="none")
     lake.write_simple(bare)
@@ -222,6 +225,7 @@ def test_every_result_table_says_which_runs_were_not_isolated(lake: SmallLake, c
         assert sorted(rows) == sorted([*isolated, (bare.run_id, "none", False)]), name
 
 
+@pytest.mark.slow
 def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: SmallLake, tmp_path: Path) -> None:
     mart = tmp_path / "codeif_verdicts.sql"
     mart.write_text(
@@ -235,6 +239,7 @@ def test_a_mart_of_others_is_kept_up_to_date_without_being_given_again(lake: Sma
     assert rows == [("passed", 3)]
 
 
+@pytest.mark.slow
 def test_a_changed_mart_is_made_anew_for_all_runs(lake: SmallLake, tmp_path: Path) -> None:
     mart = tmp_path / "codeif_count.sql"
     for wanted in ("count(*)", "count(distinct episode_id)"):
@@ -245,6 +250,7 @@ def test_a_changed_mart_is_made_anew_for_all_runs(lake: SmallLake, tmp_path: Pat
     assert len(table(lake.home, "select n from codeif_count")) == 3
 
 
+@pytest.mark.slow
 def test_a_broken_mart_publishes_nothing_and_is_named(lake: SmallLake, tmp_path: Path) -> None:
     mart = tmp_path / "codeif_wrong.sql"
     mart.write_text("-- One row per run.\nselect run_id, no_such_column from scores")
@@ -253,6 +259,7 @@ def test_a_broken_mart_publishes_nothing_and_is_named(lake: SmallLake, tmp_path:
     assert not (lake.home / "warehouse.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_a_mart_that_lacks_a_published_run_publishes_nothing(lake: SmallLake, tmp_path: Path) -> None:
     mart = tmp_path / "codeif_partial.sql"
     mart.write_text("-- One row per run.\nselect run_id from runs where model = 'recorded:beta'")

@@ -22,6 +22,7 @@ def no_copy(*_: object) -> None:
     raise AssertionError("the publication copied the file itself")
 
 
+@pytest.mark.slow
 def test_a_prepared_copy_spares_the_publication_its_own(
     published: SmallLake, tmp_path: Path, codeif_marts: Marts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,6 +34,7 @@ def test_a_prepared_copy_spares_the_publication_its_own(
     assert [path.name for path in published.home.glob("warehouse*")] == ["warehouse.duckdb"]
 
 
+@pytest.mark.slow
 def test_a_copy_of_an_older_file_is_not_used(published: SmallLake, tmp_path: Path, codeif_marts: Marts) -> None:
     stale = prepared.prepare_copy(published.home)
     assert stale is not None
@@ -59,6 +61,7 @@ def test_a_copy_has_every_byte(tmp_path: Path, size: int) -> None:
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_digests_compared_here_tell_files_apart(published: SmallLake, codeif_marts: Marts) -> None:
     before = contents(published.home)
     published.write_simple(published.gamma)

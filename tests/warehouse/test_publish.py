@@ -21,6 +21,7 @@ def rows(home: Path, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
     return query(home, sql, parameters or None)[1]
 
 
+@pytest.mark.slow
 def test_a_withheld_run_shows_its_row_and_checks_only(published: SmallLake) -> None:
     run = published.gamma.run_id
     for table, count in {
@@ -34,6 +35,7 @@ def test_a_withheld_run_shows_its_row_and_checks_only(published: SmallLake) -> N
         assert rows(published.home, f"select count(*) from {table} where run_id = $run", run=run) == [(count,)], table
 
 
+@pytest.mark.slow
 def test_a_withheld_run_appears_when_it_finishes_and_goes_when_it_grows(published: SmallLake, codeif_marts: Marts) -> None:
     run = published.gamma
     shown = "select count(*) from leaderboard where run_id = $run"
@@ -89,6 +91,7 @@ def test_turns_come_in_the_order_they_were_said(published: SmallLake) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_editions_of_a_dataset_hold_a_shared_row_once(published: SmallLake) -> None:
     published.write_dataset("e" * 32, {**DIGESTS, "P3": "f" * 32})
     publish(published.home)
@@ -100,6 +103,7 @@ def test_editions_of_a_dataset_hold_a_shared_row_once(published: SmallLake) -> N
     assert rows(published.home, "select count(*) from quarantine") == [(1,)]
 
 
+@pytest.mark.slow
 def test_rows_that_a_superseded_part_repeats_count_once(lake: SmallLake, codeif_marts: Marts) -> None:
     """A run killed between its new scores and the removal of the old ones leaves both."""
     run = lake.alpha_2
@@ -116,6 +120,7 @@ def test_rows_that_a_superseded_part_repeats_count_once(lake: SmallLake, codeif_
     assert (n, n_unscored, mean) == (13, 1, pytest.approx(9 / 13))
 
 
+@pytest.mark.slow
 def test_runs_with_gaps_are_withheld_and_the_others_published(lake: SmallLake) -> None:
     beta, alpha = lake.beta, lake.alpha_1
     for part in (lake.home / "lake").rglob(f"run={beta.run_id}/*.parquet"):
@@ -137,6 +142,7 @@ def test_runs_with_gaps_are_withheld_and_the_others_published(lake: SmallLake) -
     assert rows(lake.home, "select status from runs where run_id = $run", run=beta.run_id) == [("withheld",)]
 
 
+@pytest.mark.slow
 def test_a_part_of_another_schema_version_is_named(lake: SmallLake) -> None:
     run = lake.beta
     table = to_arrow("episodes", [run.episode("P1", 0, stop=StopReason.FINISHED)])
@@ -147,6 +153,7 @@ def test_a_part_of_another_schema_version_is_named(lake: SmallLake) -> None:
     assert f"{path} holds table 'episodes' of schema version 99" in "".join(report.warnings)
 
 
+@pytest.mark.slow
 def test_a_lake_of_another_schema_version_is_refused_and_the_old_file_stays(published: SmallLake) -> None:
     before = warehouse_path(published.home).read_bytes()
     for path in (published.home / "lake" / "scores").rglob("*.parquet"):
@@ -157,6 +164,7 @@ def test_a_lake_of_another_schema_version_is_refused_and_the_old_file_stays(publ
     assert warehouse_path(published.home).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_part_in_the_wrong_folder_is_named(lake: SmallLake) -> None:
     run = lake.beta
     path = run.write("scores", [lake.alpha_2.score("P1", 0, 1, IA, 1)], "stray")
@@ -173,6 +181,7 @@ def test_an_unknown_run_and_a_missing_lake_are_usage_errors(lake: SmallLake, tmp
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_an_empty_lake_makes_an_empty_warehouse(tmp_path: Path, codeif_marts: Marts) -> None:
     (tmp_path / "lake").mkdir()
     publish(tmp_path, marts=codeif_marts)

@@ -71,6 +71,7 @@ def parts(lake: SmallLake, table: str) -> list[Path]:
     return Lake(lake.home / "lake").parts(table)
 
 
+@pytest.mark.slow
 def test_records_of_version_1_are_refused_with_a_command_that_works(
     lake: SmallLake, parley: Callable[..., Result], codeif_marts: Marts
 ) -> None:
@@ -96,6 +97,7 @@ def test_records_of_version_1_are_refused_with_a_command_that_works(
     assert query(lake.home, SHOWN)[1] == before
 
 
+@pytest.mark.slow
 def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     lake: SmallLake, parley: Callable[..., Result]
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     assert query(lake.home, shown)[1] == [("statements", "")]
 
 
+@pytest.mark.slow
 def test_what_no_default_can_fill_is_named_and_set_aside_only_if_asked(lake: SmallLake, parley: Callable[..., Result]) -> None:
     [part] = [part for part in parts(lake, "runs") if lake.beta.run_id in str(part)]
     as_version(part, 1, ("state", "work", "parley_version"))

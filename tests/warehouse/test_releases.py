@@ -24,6 +24,7 @@ def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
     return query(home, sql)[1]
 
 
+@pytest.mark.slow
 def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(published: SmallLake, tmp_path: Path) -> None:
     run, home = published.gamma, published.home
     assert rows(home, f"select * from leaderboard where run_id = '{run.run_id}'") == []
@@ -45,6 +46,7 @@ def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(pub
     )
 
 
+@pytest.mark.slow
 def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published: SmallLake, codeif_marts: Marts) -> None:
     run, home = published.gamma, published.home
     release(Home(home), run.run_id, WORD)
@@ -59,6 +61,7 @@ def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published:
     assert rows(home, status) == [("finished", WORD)]
 
 
+@pytest.mark.slow
 def test_a_released_run_with_a_lost_file_is_withheld_all_the_same(published: SmallLake) -> None:
     run, home = published.gamma, published.home
     shutil.rmtree(home / "lake" / "scores" / "benchmark=codeif" / f"model={'openai%3Agamma%2F7b%3Dx'}")
@@ -66,6 +69,7 @@ def test_a_released_run_with_a_lost_file_is_withheld_all_the_same(published: Sma
     assert (done.code, "has no scores" in done.err, "not published" in done.out) == (3, True, True)
 
 
+@pytest.mark.slow
 def test_a_taken_back_word_takes_the_run_back(published: SmallLake, codeif_marts: Marts, tmp_path: Path) -> None:
     run, home = published.gamma, published.home
     word = Release(
@@ -87,6 +91,7 @@ def test_a_taken_back_word_takes_the_run_back(published: SmallLake, codeif_marts
     assert differing_from_rebuild(home, tmp_path / "scratch", codeif_marts) == []
 
 
+@pytest.mark.slow
 def test_only_a_withheld_run_with_a_reason_is_released(published: SmallLake) -> None:
     home = Home(published.home)
     with pytest.raises(UsageError, match="passed its checks"):

@@ -43,6 +43,7 @@ def test_each_statement_has_its_place() -> None:
     assert sorted(target for table in LOADED for target in targets(table)) == list(sql_files.names("staging"))
 
 
+@pytest.mark.slow
 def test_the_version_names_all_that_shapes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     current = migrate.current_version()
     assert current == migrate.current_version()

@@ -20,6 +20,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [
@@ -40,12 +41,14 @@ def test_a_quick_command_imports_nothing_heavy(published: Path, arguments: tuple
     assert imported(done) & set(unneeded) == set()
 
 
+@pytest.mark.slow
 def test_a_transcript_is_shown_without_anything_heavy(published: Path) -> None:
     episode = parley_process(published, "list", "episodes", "--first").out.strip()
     done = parley_process(published, "show", episode, environ=PROFILED)
     assert imported(done) & {*ORCHESTRATION, *NUMBERS, "numpy", "duckdb"} == set()
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_seen(published: Path) -> None:
     found = imported(parley_process(published, "sql", "SELECT 1", environ=PROFILED))
     assert {"duckdb", "rich", "pydantic", "flows"} <= found

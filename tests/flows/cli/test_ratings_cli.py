@@ -29,6 +29,7 @@ def ratings(lake: SmallLake, *more: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_ratings_come_in_and_their_agreement_is_shown(lake: SmallLake) -> None:
     done = parley(lake.home, "import", "ratings", str(ratings(lake)))
     assert (done.code, done.out.strip().endswith("6 of 6 ratings kept, 6 new or changed")) == (0, True)
@@ -42,6 +43,7 @@ def test_ratings_come_in_and_their_agreement_is_shown(lake: SmallLake) -> None:
     assert (wrong.code, "known: clear" in wrong.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_rows_in_quarantine_are_counted_and_change_the_exit_code(lake: SmallLake) -> None:
     done = parley(lake.home, "import", "ratings", str(ratings(lake, "nobody,1,clear,clarity,ann,1")), "--json")
     assert (done.code, json.loads(done.out)) == (3, {"rows": 7, "kept": 6, "changed": 6, "quarantined": 1})

@@ -75,6 +75,7 @@ def test_a_broken_configuration_names_the_field(home: Path, tmp_path: Path, text
     assert "secretkey" not in done.err
 
 
+@pytest.mark.slow
 def test_a_process_that_made_a_mistake_ends_as_it_does_here(home: Path) -> None:
     wrong = (*RUN, "--model", "gpt-5")
     done = parley_process(home, *wrong)
@@ -89,6 +90,7 @@ def test_a_home_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
     assert str(tmp_path / "file") in done.err
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_works_on_is_refused_before_anything_starts(home: Path, bubblewrap: str) -> None:
     run_id = parley(home, *GOLD, "--dry-run", "--json").json()["run_id"]
     with Home(home).run_lock(run_id):
@@ -106,6 +108,7 @@ def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -
     assert not (home / "prefect").exists()
 
 
+@pytest.mark.slow
 def test_a_dead_endpoint_is_one_message(home: Path) -> None:
     done = parley(home, *SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1")
     assert done.code == 1

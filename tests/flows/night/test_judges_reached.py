@@ -54,6 +54,7 @@ def request() -> EvaluationRequest:
     return EvaluationRequest(model=asked[SUBJECT], judges={"": asked[JUDGE]}, benchmark=benchmark)
 
 
+@pytest.mark.long
 def test_a_night_starts_the_servers_of_the_models_that_it_asks(
     tmp_path: Path, server_url: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

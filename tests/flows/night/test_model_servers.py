@@ -62,6 +62,7 @@ def test_runs_of_one_model_share_its_server_until_the_night_ends(tmp_path: Path,
     assert listeners.started[1].fileno() == -1
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_share_one_start_and_its_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, listeners = Home(tmp_path), Listeners()
     plans = [plan(home, "vllm:tests/subject", seed=seed) for seed in range(4)]
@@ -100,6 +101,7 @@ def test_a_server_that_a_run_under_way_uses_is_not_ended(tmp_path: Path, monkeyp
             assert [listener.fileno() == -1 for listener in listeners.started] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_a_server_started_again_is_still_paid_by_all_that_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, listeners = Home(tmp_path), Listeners()
     first, second = (plan(home, "vllm:tests/subject", seed=seed) for seed in (0, 1))

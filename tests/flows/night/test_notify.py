@@ -39,6 +39,7 @@ def ended(status: str, title: str) -> RunReport:
     return RunReport(run_id="", title=title, setting="", model="", status=status, reason=f"{title} has a reason")
 
 
+@pytest.mark.slow
 def test_a_webhook_gets_one_message_for_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
     reports = [
         ended("withheld", "a"),
@@ -62,6 +63,7 @@ def test_a_webhook_gets_one_message_for_each_event(monkeypatch: pytest.MonkeyPat
     ]
 
 
+@pytest.mark.slow
 def test_only_events_that_are_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
@@ -70,6 +72,7 @@ def test_only_events_that_are_asked_for_are_told(monkeypatch: pytest.MonkeyPatch
     assert box.came == []
 
 
+@pytest.mark.slow
 def test_apprise_sends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with post_box() as box:
         monkeypatch.setenv("NIGHT_APPRISE", f"json://127.0.0.1:{box.port}/ json://127.0.0.1:{box.port}/other")
@@ -90,6 +93,7 @@ def test_a_block_of_prefect_sends_it_too(server_url: str, monkeypatch: pytest.Mo
     assert box.came == [{"title": WORD.title, "text": WORD.text}]
 
 
+@pytest.mark.slow
 def test_a_place_that_refuses_is_logged_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = KeptLog()
     logging.getLogger("parley.notify").addHandler(kept)
@@ -113,6 +117,7 @@ def test_a_url_in_place_of_its_variable_is_refused_and_not_shown(tmp_path: Path,
     assert given not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_an_error_that_ends_the_night_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     notify = Notify(webhook_env="NIGHT_WEBHOOK")
     with post_box() as box:
@@ -124,6 +129,7 @@ def test_an_error_that_ends_the_night_is_told_once(monkeypatch: pytest.MonkeyPat
     assert [one["text"] for one in box.came] == ["no sandbox here"]
 
 
+@pytest.mark.slow
 def test_the_crash_of_a_deployed_night_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     night = {
         "models": [{"spec": "control:gold"}],
@@ -157,6 +163,7 @@ def test_regressions_of_the_night_are_read_from_the_warehouse(home: Path) -> Non
     assert regressions(Home(home), ["new"]) == (LOST,)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_night_that_withholds_a_run_tells_it(standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

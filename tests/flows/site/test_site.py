@@ -288,6 +288,7 @@ def test_a_comparison_has_both_transcripts(site: Path) -> None:
     assert all("answer 1 of attempt" in text and "OWNED" in text for text in both)
 
 
+@pytest.mark.slow
 def test_the_same_site_comes_out_again_and_nothing_else_is_replaced(site: Path, tmp_path: Path) -> None:
     home = site.parent / "home"
     again = tmp_path / "again"

@@ -54,6 +54,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return script.read().decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_no_serious_fault(site: Path, tmp_path: Path, browser: Tab, axe: str, look: str) -> None:
     found: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from schemas.errors import SandboxUnavailable
 SOLVES = "def f(x): return 4710 + x\n"
 
 
+@pytest.mark.slow
 def test_it_lives_in_the_default_sandbox_and_takes_seconds(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
     started = time.monotonic()
     canary = release_canary(BubblewrapSandbox(slot_directory=tmp_path))  # slots that other tests do not wait for

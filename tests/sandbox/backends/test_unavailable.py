@@ -44,6 +44,7 @@ def test_bwrap_off_the_path_says_what_to_install(tmp_path: Path, monkeypatch: py
         BubblewrapSandbox().check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -62,6 +63,7 @@ def test_a_sandbox_that_does_not_get_up_is_no_verdict(tmp_path: Path, script: st
         run_with(BubblewrapSandbox(bwrap_path=stand_in(tmp_path, script)))
 
 
+@pytest.mark.slow
 def test_bwrap_killed_during_a_run_is_no_verdict(bubblewrap: BubblewrapSandbox, tmp_path: Path):
     """An out-of-memory kill of the host, say, while the candidate runs."""
     real = bubblewrap._bwrap()

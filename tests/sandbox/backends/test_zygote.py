@@ -28,6 +28,7 @@ def test_the_zygote_conforms(zygote: ZygoteSandbox, case: Case):
     assert case.violation(zygote) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
@@ -143,6 +144,7 @@ def test_a_kept_directory_is_not_there_for_the_next_session(zygote: ZygoteSandbo
     assert idle() is before
 
 
+@pytest.mark.slow
 def test_a_process_beside_the_program_is_left_over(zygote: ZygoteSandbox):
     """Its parent is then not the run's first process but the zygote's; it ends with the run, and the zygote goes on."""
     code = """

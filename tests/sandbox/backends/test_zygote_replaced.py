@@ -18,6 +18,7 @@ from tests.sandbox.backends.zygotes import LIMITS, idle, pythons_of, verdict
 from tests.sandbox.backends.zygotes import zygote as zygote
 
 
+@pytest.mark.slow
 def test_a_zygote_that_died_is_replaced(zygote: ZygoteSandbox):
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
     before = idle()
@@ -28,6 +29,7 @@ def test_a_zygote_that_died_is_replaced(zygote: ZygoteSandbox):
     assert idle() is not before
 
 
+@pytest.mark.slow
 def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: ZygoteSandbox):
     zygote_pool.close_idle()
     earlier = _sandboxes()
@@ -60,12 +62,15 @@ def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
     with zygote.session(LIMITS, keep_files=True) as session:
         session.run(("{python}", "-c", "open('kept', 'w')"))
         (held,) = _sandboxes() - earlier
+        inside = held.children(recursive=True)
         held.kill()
+        assert psutil.wait_procs(inside, 10)[1] == []  # until then it may still answer, with what it has kept
         with pytest.raises(SandboxUnavailable, match=r"ended (from outside during a run|between two commands)"):
             session.run(("{python}", "-c", "open('kept')"))
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
 
 
+@pytest.mark.slow
 def test_the_process_with_the_libraries_is_not_missed_when_it_dies(zygote: ZygoteSandbox):
     """Idle, and during a run: there is another zygote, and no program has failed for it."""
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
@@ -103,6 +108,7 @@ def test_zygotes_outlive_the_thread_that_needed_them_first(tmp_path: Path):
     assert idle() is before
 
 
+@pytest.mark.slow
 def test_a_fork_of_ours_leaves_the_zygotes_alone(zygote: ZygoteSandbox):
     assert verdict(zygote, "def f(): return 1").outcome is Outcome.PASSED
     before = idle()

@@ -94,6 +94,7 @@ def test_memory_is_the_machines_or_the_control_groups() -> None:
     assert 200 < int(said) < 300
 
 
+@pytest.mark.slow
 def test_memory_bounds_what_runs_at_once(tmp_path: Path) -> None:
     """Of eight threads that want 100 MiB each, in 300 MiB two run at once; each gets its turn.
 
@@ -198,6 +199,7 @@ def test_who_waits_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
             thread.join(60)
 
 
+@pytest.mark.slow
 def test_a_runner_that_does_not_start_in_its_time_is_tried_again_alone(
     bubblewrap: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

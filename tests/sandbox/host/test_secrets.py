@@ -84,6 +84,7 @@ print(json.dumps([wrong, runs]))
 NEEDS_NUMPY = ("packages_import", "system_and_python_are_read_only")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_ordinary_user_gets_the_same_isolation():
     """In a user namespace: as nobody, with the system's Python and a copy of what it needs."""

@@ -64,16 +64,19 @@ def test_every_test_must_hold(bubblewrap: BubblewrapSandbox):
     assert verdict(bubblewrap, "def f(): return 1", "assert f() == 1", "assert f() == 2").outcome is Outcome.FAILED
 
 
+@pytest.mark.slow
 def test_a_loop_is_a_timeout(bubblewrap: BubblewrapSandbox):
     found = verdict(bubblewrap, "def f():\n    while True: pass", limits=Limits(cpu_s=1, wall_s=20))
     assert (found.outcome, found.detail) == (Outcome.TIMEOUT, "used up its 1 s of CPU time")
 
 
+@pytest.mark.slow
 def test_a_sleeper_is_a_timeout(bubblewrap: BubblewrapSandbox):
     found = verdict(bubblewrap, "import time\ndef f(): time.sleep(60)", limits=Limits(cpu_s=1, wall_s=5))
     assert (found.outcome, found.detail) == (Outcome.TIMEOUT, "did not end within 5 s on the clock")
 
 
+@pytest.mark.slow
 def test_a_thread_that_never_ends_is_a_timeout(bubblewrap: BubblewrapSandbox):
     code = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\ndef f(): return 1"
     assert verdict(bubblewrap, code, limits=Limits(cpu_s=1, wall_s=5)).outcome is Outcome.TIMEOUT
@@ -85,6 +88,7 @@ def test_too_much_memory_has_failed(bubblewrap: BubblewrapSandbox):
     assert "MemoryError" in found.detail
 
 
+@pytest.mark.slow
 def test_too_many_processes_with_much_memory_have_failed(bubblewrap: BubblewrapSandbox):
     code = """
 import os

@@ -54,6 +54,7 @@ def test_each_instruction_starts_from_the_state_that_the_code_left(sandbox: Sand
     assert together(sandbox, ANSWER, *tests) == ["passed"] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
     ["assert 0", "import os; os._exit(0)", "while True: pass", "import sys; sys.exit(0)", "1 / 0", "assert f() == 2"],
@@ -96,6 +97,7 @@ def test_code_that_does_not_compile_needs_one_run(bubblewrap: BubblewrapSandbox)
         assert mine.model_copy(update={"duration_s": 0}) == theirs.model_copy(update={"duration_s": 0})
 
 
+@pytest.mark.slow
 def test_the_time_of_the_code_counts_for_each(bubblewrap: BubblewrapSandbox) -> None:
     spend = "import time\ndef spend(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
     assert together(bubblewrap, f"{spend}spend(0.8)", "spend(0.2)", "spend(1.4)", "spend(0.2)") == ["passed", None, "passed"]

@@ -100,6 +100,7 @@ def test_a_syntax_error_that_code_raises_while_it_runs_is_none_of_its_own(bubble
     assert {case.detail for case in found.cases} == {found.module_error}
 
 
+@pytest.mark.slow
 def test_a_program_that_a_limit_ends_has_timed_out_and_says_which_tests_were_not_run(bubblewrap: BubblewrapSandbox):
     found = report(bubblewrap, "def f(x):\n    while x == 2: pass\n    return x + 1")
     assert (found.outcome, found.module_error) == (Outcome.TIMEOUT, None)
@@ -124,6 +125,7 @@ def test_tampering_is_told_as_such(bubblewrap: BubblewrapSandbox):
     assert all(case.detail.startswith("tampering") for case in found.cases)
 
 
+@pytest.mark.slow
 def test_statements_have_the_verdict_that_they_always_had(bubblewrap: BubblewrapSandbox):
     code, tests = "def f(): return 2", ("x = f()", "assert x == 1")
     found, alone = run_program(bubblewrap, "statements", code, tests, LIMITS), run_function_tests(bubblewrap, code, tests, LIMITS)

@@ -31,6 +31,7 @@ def hurried_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried_threads")
 def test_sound_code_is_read_on_many_threads_at_once() -> None:
     with ThreadPoolExecutor(4) as threads:

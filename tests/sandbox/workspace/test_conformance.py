@@ -21,6 +21,7 @@ def violation(name: str, sandbox: BubblewrapSandbox | DockerSandbox, folder: Pat
     return case.violation(sandbox)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_bubblewrap_conforms(bubblewrap: BubblewrapSandbox, name: str, tmp_path: Path):
     assert violation(name, bubblewrap, tmp_path) == ""

@@ -76,6 +76,7 @@ def test_a_source_that_cannot_be_read_keeps_no_other_back(tmp_path: Path) -> Non
     assert [one.source.place for one in sighting.unread] == ["nowhere"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["", "hub-token"])
 def test_a_repository_s_revisions_are_known_by_their_commits(tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
@@ -93,6 +94,7 @@ def test_a_repository_s_revisions_are_known_by_their_commits(tmp_path: Path, tok
     assert "gave no list of its revisions" in absent[0].reason
 
 
+@pytest.mark.slow
 def test_an_endpoint_s_models_are_known_by_their_names(tmp_path: Path) -> None:
     with model_server(models=("tuned-step-10", "tuned-step-20", "other")) as server:
         source = {"endpoint": server.base_url, "only": "tuned-*", "family": "tuned"}

@@ -35,6 +35,7 @@ def test_one_run_of_each_lane_makes_ready_and_the_next_one_while_it_plays() -> N
     assert begun(lanes) == [], "the second run of the lane is not playing yet"
 
 
+@pytest.mark.slow
 def test_dialogues_begin_in_the_tail_of_the_run_before_and_no_third_beside_two() -> None:
     lanes = lanes_of(on(A), on(A), on(A))
     said: list[str] = []

@@ -109,6 +109,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
     assert set(outcomes.values()) == {Outcome.FAILED}
 
 
+@pytest.mark.slow
 def test_a_night_runs_ahead_and_its_next_stage_does_the_rest(home: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with_idle(monkeypatch, 1.0)
     plan = plan_of(home)
@@ -194,6 +195,7 @@ def test_a_group_with_episodes_of_an_earlier_night_is_left_to_the_next_stage(
     assert {verdict.episode_id for verdict in verdicts} == set(groups[1])
 
 
+@pytest.mark.slow
 def test_the_meter_tells_no_more_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     meter = IdleCores()
     time.sleep(0.5)

@@ -41,6 +41,7 @@ def test_each_provider_opens(tmp_path: Path) -> None:
         assert answer_of(ModelChoice(local, ModelEndpoint(base_url=server.base_url, path="mock")))
 
 
+@pytest.mark.slow
 def test_it_opens_in_another_process_from_what_can_be_pickled() -> None:
     with model_server() as server:
         choice = pickle.loads(pickle.dumps(parse_model(f"openai:mock@{server.base_url}")))
@@ -129,6 +130,7 @@ def test_a_key_that_may_list_nothing_is_tried_on_the_model() -> None:
         assert len(server.bodies) == 1
 
 
+@pytest.mark.slow
 def test_a_dead_endpoint_is_one_clear_error() -> None:
     with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*address right") as caught:
         check(ModelServer(base_url="http://127.0.0.1:9/v1"))

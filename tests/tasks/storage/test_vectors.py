@@ -121,6 +121,7 @@ def test_a_fault_costs_the_requests_under_way(tmp_path: Path) -> None:
     assert len(broken.asked) + len(whole.asked) == len(everything)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_was_answered_is_found_without_any_part(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     killed = subprocess.run(

@@ -216,6 +216,7 @@ def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
     assert len(set(asyncio.run(ask()))) == 2
 
 
+@pytest.mark.slow
 def test_the_cache_drops_what_was_used_least_when_its_room_is_used_up(tmp_path: Path) -> None:
     cache, ran = ReportCache(characters=2000), []
     programs = runner(tmp_path, cache, ran)

@@ -27,6 +27,7 @@ def rows(home: Path, table: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in found]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_compared_with_its_predecessor_and_the_baseline(home: Path) -> None:
     """`step-900` came last, and stands first all the same."""
     old, new, late, gold = (checkpoint(home, name) for name in ("step-1000", "step-2000", "step-900", "gold"))
@@ -51,6 +52,7 @@ def test_a_checkpoint_is_compared_with_its_predecessor_and_the_baseline(home: Pa
     assert found[old.run_id, "baseline"]["event"] is None, "two problems lost of 20 may be chance: 2 / 2^2"
 
 
+@pytest.mark.slow
 def test_a_threshold_decides_what_is_a_regression_and_a_metric_without_direction_has_none(home: Path) -> None:
     old, new = checkpoint(home, "step-1"), checkpoint(home, "step-2")
     write(old, passing(18), 1)
@@ -67,6 +69,7 @@ def test_a_threshold_decides_what_is_a_regression_and_a_metric_without_direction
     assert [(row["event"], row["better"]) for row in rows(home, "comparisons")] == [(None, None)]
 
 
+@pytest.mark.slow
 def test_only_what_both_runs_have_a_score_of_is_paired_and_the_rest_is_counted(home: Path) -> None:
     old, new = checkpoint(home, "step-1"), checkpoint(home, "step-2")
     write(old, {"Q1": (1, None), "Q2": (1, 0), "Q3": (0,)}, 1)
@@ -82,6 +85,7 @@ def test_only_what_both_runs_have_a_score_of_is_paired_and_the_rest_is_counted(h
     assert (row["test"], row["p_value"]) == ("wilcoxon", 1.0)
 
 
+@pytest.mark.slow
 def test_a_moved_judge_stands_beside_the_difference(home: Path) -> None:
     old, new, next_one = (checkpoint(home, f"step-{n}", is_judged=True) for n in (1, 2, 3))
     for night, (run, n_passed) in enumerate(((old, 18), (new, 10), (next_one, 10)), start=1):
@@ -99,6 +103,7 @@ def test_a_moved_judge_stands_beside_the_difference(home: Path) -> None:
     assert shown == [(1, None), (2, 2), (3, 0)]
 
 
+@pytest.mark.slow
 def test_runs_that_differ_besides_the_model_say_so(home: Path) -> None:
     old, new = checkpoint(home, "step-1"), checkpoint(home, "step-2", is_judged=True)
     for night, run in enumerate((old, new), start=1):
@@ -108,6 +113,7 @@ def test_runs_that_differ_besides_the_model_say_so(home: Path) -> None:
     assert [row["also_differs"] for row in rows(home, "comparisons")] == [["judges"]]
 
 
+@pytest.mark.slow
 def test_a_series_has_its_trend_and_change_point(home: Path) -> None:
     for night, n_passed in enumerate((16, 17, 18, 19, 5, 6, 7, 8), start=1):
         run = checkpoint(home, f"step-{night}")
@@ -127,6 +133,7 @@ def test_a_series_has_its_trend_and_change_point(home: Path) -> None:
     assert found[0]["trend_tau"] == pytest.approx((12 - 16) / 28)
 
 
+@pytest.mark.slow
 def test_only_pairs_with_a_changed_run_are_compared_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [checkpoint(home, f"step-{n}") for n in (1, 2, 3)]
     for night, run in enumerate(runs[:2], start=1):
@@ -150,6 +157,7 @@ def test_only_pairs_with_a_changed_run_are_compared_again(home: Path, monkeypatc
     assert len(kept[0]) == 2
 
 
+@pytest.mark.slow
 def test_a_lake_without_rules_has_models_for_families(home: Path) -> None:
     runs = [checkpoint(home, f"step-{n}") for n in (1, 2)]
     for night, run in enumerate(runs, start=1):

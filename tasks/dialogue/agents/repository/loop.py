@@ -195,19 +195,4 @@ def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tu
 
 def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:
     """The last answer, with the number of all requests."""
-    calls = _named_apart(transcript, asked[-1].calls)
-    return answered_step(transcript, asked[-1], StepKind.MESSAGE, calls, sum(one.n_calls for one in asked))
-
-
-def _named_apart(transcript: Transcript, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The calls under ids that the dialogue does not know yet: some endpoints count anew in each answer."""
-    known = {call.call_id for step in transcript.steps for call in step.calls}
-    named: list[ToolCall] = []
-    for call in calls:
-        number, call_id = 1, call.call_id or "call"
-        while call_id in known:
-            number += 1
-            call_id = f"{call.call_id or 'call'}_{number}"
-        known.add(call_id)
-        named.append(call.model_copy(update={"call_id": call_id}))
-    return tuple(named)
+    return answered_step(transcript, asked[-1], StepKind.MESSAGE, asked[-1].calls, sum(one.n_calls for one in asked))

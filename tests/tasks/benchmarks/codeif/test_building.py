@@ -220,6 +220,7 @@ def test_a_test_that_the_base_solution_passes_is_flagged(made: tuple[Constructed
     assert len({row["episode_id"] for row in rows}) == len(rows)
 
 
+@pytest.mark.slow
 def test_strategies_are_drawn_from_comments_that_differ(tmp_path: Path) -> None:
     made, author = build(tmp_path, options={"selected": "2"})
     assert sum("A reviewer wrote this" in request.messages[0].content for request in author.asked) == 2
@@ -233,6 +234,7 @@ def test_strategies_are_drawn_from_comments_that_differ(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_comments_are_part_of_the_data_and_bad_ones_are_quarantined(tmp_path: Path) -> None:
     build(tmp_path)
     staged = BENCHMARK.data.stage(tmp_path, CONSTRUCTION)

@@ -74,6 +74,7 @@ def exported(home: Path, name: str, *run_ids: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "setting"), [("turns", "static"), ("strategies", "two_round")])
 def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_whole(
     name: str, setting: str, tmp_path: Path
@@ -125,6 +126,7 @@ def test_without_staged_data_and_with_a_run_it_says_so(tmp_path: Path) -> None:
         exported(tmp_path, "composition", "abc")
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_table_2_of_the_published_data(tmp_path: Path, shared_data: Path) -> None:
     """The paper's counts, but for L3's projects (11 there) and all instructions (964 there, which its rows exceed)."""

@@ -78,7 +78,8 @@ def our_verdicts(model: str, data: Path) -> dict[tuple[int, str], bool]:
     }
 
 
-@pytest.mark.parametrize("model", [QWEN, pytest.param(DEEPSEEK, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("model", [QWEN, DEEPSEEK])
 def test_the_published_verdicts_are_ours_but_for_the_known_pairs(model: str, shared_data: Path) -> None:
     data = shared_data / "codeif_bench"
     ours, published = our_verdicts(model, data), published_verdicts(model, data)

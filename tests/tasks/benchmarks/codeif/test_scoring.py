@@ -86,6 +86,7 @@ def all_scores(judge: Judge) -> list[Score]:
     return scores
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_what_the_contract_promises_of_scores_holds(random: Random) -> None:
     def judge(_: TestRun) -> Outcome:

@@ -202,6 +202,7 @@ def test_a_source_of_which_nothing_can_be_read_is_one_clear_error(make: Any, tol
 DROPPED = ("prompt", "test", "code", "task_id", "requirements", "multi-turn")
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(corruptions(len(SAMPLE_LINES), DROPPED))
 def test_staged_and_quarantined_rows_are_the_input_rows(tmp_path_factory: pytest.TempPathFactory, how: list[Any]) -> None:

@@ -199,6 +199,7 @@ def test_what_cannot_be_exported_is_said(home: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_runs_whose_feedback_is_not_replayed_have_nothing_to_correlate(tmp_path: Path) -> None:
     lake = ConvCodeLake(tmp_path)
     lake.run(model("a"), "live[f_c]", (live("-+"),), TURNS)

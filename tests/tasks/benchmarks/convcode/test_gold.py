@@ -42,6 +42,7 @@ def failing(sandbox: Sandbox, problems: list[Problem]) -> set[str]:
         return {problem.problem_id for problem, passed in zip(problems, passes, strict=True) if not passed}
 
 
+@pytest.mark.slow
 def test_the_sample_s_gold_passes(zygote: Sandbox) -> None:
     assert failing(zygote, list(sample().problems)) == set()
 
@@ -74,6 +75,7 @@ def test_a_sample_of_the_gold_passes(version: str, zygote: Sandbox, shared_data:
     assert failing(zygote, random.Random(6).sample(sound, SAMPLED[version])) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_mbpp_s_faulty_tasks_fail_but_for_those_whose_function_is_called_check(zygote: Sandbox, shared_data: Path) -> None:
     """A test function `check` takes the place of theirs in the published form; in ours there is none."""

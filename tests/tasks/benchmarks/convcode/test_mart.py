@@ -122,6 +122,7 @@ def test_a_row_says_which_run_it_is_of(home: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_unknown_price_or_count_of_tokens_is_null_and_not_zero(tmp_path: Path) -> None:
     lake = ConvCodeLake(tmp_path)
     lake.run(model("alpha"), EXPERT, (live("-+", verbal=(PLAIN,), name="P1"),), TURNS, SIMULATOR)

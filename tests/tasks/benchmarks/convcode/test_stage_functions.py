@@ -120,6 +120,7 @@ def test_a_bad_row_is_quarantined_with_its_reason(reason: str, row: dict[str, An
     assert bad.detail
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(("version", "n_problems"), [("humaneval", 164), ("mbpp", 974), ("mint", 45 + 91)])
 def test_the_public_sets_are_staged_whole(version: str, n_problems: int, shared_data: Path) -> None:

@@ -40,6 +40,7 @@ def observations(steps: tuple[Step, ...]) -> list[str]:
     return [step.content for step in steps if step.kind is StepKind.OBSERVATION]
 
 
+@pytest.mark.slow
 def test_an_agent_that_asks_once_and_then_fixes_the_bug_resolves_it(home: Home, staged: Staged):
     problem = next(one for one in staged.problems if one.problem_id == RETRIER)
     subject = Scripted(
@@ -147,6 +148,7 @@ def test_wrong_calls_are_answered_and_cost_a_step(home: Home, staged: Staged):
     assert "+++ b/a/new.py" in patch_in(ending.steps), "what stands at the limit is graded"
 
 
+@pytest.mark.slow
 def test_a_full_context_leaves_out_old_observations_and_says_so(home: Home, staged: Staged):
     def answer(request: ChatRequest) -> Completion:
         if sum(len(message.content) for message in request.messages) > 12_000:

@@ -110,6 +110,7 @@ def test_half_a_coherence_is_none(tables: Tables):
     assert (row["n_dialogues"], row["kappa"]) == (2, 1.0)
 
 
+@pytest.mark.slow
 def test_systems_are_ranked_on_the_tasks_that_both_were_rated_on(tables: Tables):
     for model, rating in (("a", 3), ("b", 1)):
         tables.run(model, "2026-01-01", model)

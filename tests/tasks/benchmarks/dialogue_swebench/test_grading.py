@@ -21,6 +21,7 @@ def problems(home: Home) -> dict[str, Problem]:
     return {problem.problem_id: problem for problem in furnished_sample(home).problems}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [LEDGER, SLUGS, RETRIER])
 def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[str, Problem], name: str):
     problem = problems[name]
@@ -62,12 +63,14 @@ def test_what_does_not_apply_fails(home: Home, problems: dict[str, Problem], nam
     assert "does not apply" in verdict.detail
 
 
+@pytest.mark.slow
 def test_files_of_git_change_nothing(home: Home, problems: dict[str, Problem]):
     with_hook, without = (grade(home, problems[SLUGS], patch) for patch in (IN_GIT, ""))
     assert with_hook.outcome is Outcome.FAILED
     assert [case.outcome for case in with_hook.cases] == [case.outcome for case in without.cases]
 
 
+@pytest.mark.slow
 def test_what_the_fix_adds_to_the_tests_is_not_looked_at(home: Home, problems: dict[str, Problem], tmp_path: Path):
     """An honest fix that comes with tests and settings of its own resolves: these are put back, not accused."""
     problem = problems[SLUGS]
@@ -79,6 +82,7 @@ def test_what_the_fix_adds_to_the_tests_is_not_looked_at(home: Home, problems: d
     assert (verdict.outcome, verdict.detail) == (Outcome.PASSED, "")
 
 
+@pytest.mark.slow
 def test_a_patch_with_other_context_is_applied_by_the_chain(home: Home, problems: dict[str, Problem]):
     gold = problems[RETRIER].reference_code
     moved = gold.replace("             if number == tries:\n", "             if number >= tries:  # ours\n")

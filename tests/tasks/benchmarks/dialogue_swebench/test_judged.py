@@ -128,6 +128,7 @@ def test_judges_see_each_message_once_and_never_the_last_words():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rank_accuracy_counts_the_pairs_that_people_tell_apart():
     things = [f"t{n}" for n in range(12)]
     people = {"a": dict.fromkeys(things, 3.0), "b": dict.fromkeys(things, 1.0), "c": dict.fromkeys(things, 1.0)}

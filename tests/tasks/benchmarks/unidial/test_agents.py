@@ -17,6 +17,7 @@ CALLS = {"": 1, "hipporag": N_UNITS + 2, "a-mem": 2 * N_UNITS - 1 + 1, "memoryos
 """Of a dialogue: a unit is asked about once or, with links, twice; MemoryOS asks of nothing that it still has in full."""
 
 
+@pytest.mark.long
 def test_a_run_with_each_agent_is_counted_and_compared_with_the_model_alone(standing_home: Path, tmp_path: Path) -> None:
     runs: dict[str, str] = {}
     with embedding_server(dim=16) as embedder, model_server(answer=lambda messages: reply(messages[-1]["content"])) as server:

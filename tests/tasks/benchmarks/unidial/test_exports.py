@@ -128,6 +128,7 @@ def test_a_models_whole_run_counts_before_a_newer_one_of_fewer_tasks(home: Path)
     assert row[5:] == (2, 0.75, pytest.approx(1 / 3))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_published_runs_are_told_apart(standing_home: Path, tmp_path: Path) -> None:
     for model in ("control:gold", "control:empty"):

@@ -153,6 +153,7 @@ def test_scores_equal_the_toolkit_s_rows(run: tuple[Path, list[Row]], home: Path
     assert found == sorted(wanted)
 
 
+@pytest.mark.long
 def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row]], home: Path, tmp_path: Path) -> None:
     """The first judgement taken out of the recording: one score is missing, and its turn is in no mean."""
     answers = tmp_path / "less.jsonl"

@@ -28,6 +28,7 @@ SIZES = {
 MEANS = {"mt_bench_101": 6.06, "mathchat": 4.50, "locomo": 616.09}
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", SIZES)
 def test_a_dataset_has_its_size(name: str, shared_data: Path) -> None:
@@ -39,6 +40,7 @@ def test_a_dataset_has_its_size(name: str, shared_data: Path) -> None:
     assert name not in MEANS or round(n_turns / len(staged.dialogs), 2) == MEANS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_memorycode_asks_what_upstream_asks_of_its_files(shared_data: Path) -> None:
     """Forty of 360 files: 139 queries; nine files have fewer queries than rules, and upstream leaves them out."""

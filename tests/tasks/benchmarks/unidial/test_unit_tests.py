@@ -123,6 +123,7 @@ def test_without_a_python_block_the_first_one_or_the_whole_answer_is_run(tmp_pat
     assert {run.code for run in runs if run.turn == 1} == {code}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gold_passes_empty_fails_and_a_half_right_program_passes_a_share(
     standing_home: Path, tmp_path: Path, bubblewrap: str

@@ -84,6 +84,8 @@ def test_it_asks_works_and_ends_in_the_workspace(home: Home, staged: Staged, who
     said = [step.content for step in ending.steps if step.kind is StepKind.MESSAGE]
     assert said[1:] == ["After which pause should it give up?", REPLIES[0], "It looks at the clock before it waits now."]
     assert dict(ending.steps[-1].labels) == {ENDED: FINISHED}
+    called = [call.call_id for step in ending.steps for call in step.calls]
+    assert sorted(called) == sorted(step.call_id or "" for step in ending.steps if step.kind is StepKind.OBSERVATION)
     outputs = seen(ending.steps)
     assert outputs[0].startswith("1\n"), "the workspace's history has one commit"
     assert outputs[1].startswith("/testbed/src\none\ntwo\n"), "folder and files last"

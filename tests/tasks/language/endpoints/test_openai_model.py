@@ -47,6 +47,7 @@ def test_a_busy_endpoint_is_asked_again(status: int) -> None:
         assert complete(server).n_calls == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["hang", "drip"])
 def test_an_answer_that_does_not_come_in_time_is_asked_for_again(fault: Fault) -> None:
     with model_server([Reply(fault=fault)]) as server:
@@ -56,6 +57,7 @@ def test_an_answer_that_does_not_come_in_time_is_asked_for_again(fault: Fault) -
     assert answer.latency_s >= 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_date", [False, True])
 def test_retry_after_is_honoured(as_date: bool) -> None:
     moment = datetime.now(UTC) + timedelta(seconds=2)
@@ -85,6 +87,7 @@ def test_it_gives_up_after_its_tries_and_says_what_happened() -> None:
     assert all(part in str(error) for part in ("'mock'", "http://127.0.0.1", "HTTP 503", "overheated", "4 tries"))
 
 
+@pytest.mark.slow
 def test_it_gives_up_when_its_patience_ends() -> None:
     """61 s hold the second wait and one of the tries, not both tries; a slow machine only adds to them."""
     first = Reply(status=503, delay_s=0.6)
@@ -192,6 +195,7 @@ async def let_go_when_full(server: ModelServer, in_flight: int) -> None:
     server.holds_after = None
 
 
+@pytest.mark.slow
 def test_concurrency_is_kept_and_adapts_to_overload() -> None:
     async def scenario(server: ModelServer, n_requests: int) -> int:
         model = model_on(server, policy=replace(QUICK, concurrency=8, max_tries=6))
@@ -212,6 +216,7 @@ def test_concurrency_is_kept_and_adapts_to_overload() -> None:
         assert len(server.bodies) == 20
 
 
+@pytest.mark.slow
 def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_closed() -> None:
     async def scenario(server: ModelServer) -> None:
         first, second = model_on(server), model_on(server)
@@ -231,6 +236,7 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
         assert server.max_in_flight == QUICK.concurrency
 
 
+@pytest.mark.slow
 def test_models_with_other_time_limits_share_the_budget_all_the_same() -> None:
     async def scenario(server: ModelServer) -> None:
         models = [model_on(server, policy=replace(QUICK, timeout_s=limit)) for limit in (20.0, 30.0)]

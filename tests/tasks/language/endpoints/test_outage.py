@@ -55,6 +55,7 @@ def test_it_is_down_after_enough_faults_with_no_sign_of_life_between_them() -> N
     run(scenario())
 
 
+@pytest.mark.slow
 def test_a_burst_of_faults_is_suspect_but_no_outage_before_the_silence_has_lasted() -> None:
     async def scenario() -> None:
         watch = OutageWatch(URL, replace(AT_ONCE, silence_s=1.5))
@@ -133,6 +134,7 @@ def test_pauses_between_probes_grow_to_their_limit() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_when_patience_is_over_all_fail_at_once_but_a_late_return_is_seen() -> None:
     async def scenario() -> None:
         watch = await down(replace(AT_ONCE, patience_s=0.1, pause_s=1.5, max_pause_s=1.5))

@@ -65,6 +65,7 @@ REVISIONS = tuple(
 )
 
 
+@pytest.mark.long
 def test_greedy_answers_are_the_same_alone_and_among_others(smollm2: ModelChoice) -> None:
     alone = answers(smollm2, REVISIONS, at_once=1, max_tokens=150)
     together = answers(smollm2, REVISIONS[::-1], at_once=len(REVISIONS), max_tokens=150)[::-1]

@@ -79,6 +79,7 @@ def test_packages_in_the_working_directory_shadow_nothing(child: str, tmp_path: 
         assert psutil.pid_exists(pid)
 
 
+@pytest.mark.slow
 def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> None:
     context = running(child, tmp_path / "m.log")
     pids: list[int] = []
@@ -92,6 +93,7 @@ def test_it_outlives_the_thread_that_started_it(child: str, tmp_path: Path) -> N
     assert gone(pids[0])
 
 
+@pytest.mark.slow
 def test_it_dies_with_a_parent_that_was_killed(child: str, tmp_path: Path) -> None:
     parent = (
         "import time; from pathlib import Path; from tasks.language.servers.server_process import server_process\n"
@@ -132,6 +134,7 @@ def test_a_server_is_given_no_keys_but_those_it_needs(child: str, tmp_path: Path
         assert b"OMP_NUM_THREADS=1" in given
 
 
+@pytest.mark.slow
 def test_a_server_that_is_never_ready_is_ended(child: str, tmp_path: Path) -> None:
     before = set(psutil.Process().children())
     with pytest.raises(ModelUnavailable, match=r"not ready within 1 s"):

@@ -87,6 +87,7 @@ def started(log: Path) -> list[tuple[int, int]]:
     return [(int(engine), int(server)) for engine, server in re.findall(r"engine (\d+) of (\d+)", log.read_text())]
 
 
+@pytest.mark.slow
 def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(program: str, weights: Path, tmp_path: Path) -> None:
     settings, told = VllmSettings(command=program, environment={"TAKES_S": "3"}), list[str]()
     choice = chosen(weights, settings)
@@ -103,6 +104,7 @@ def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(program: str,
     assert told[-1] == ""
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_started_again_on_its_port(program: str, weights: Path, tmp_path: Path) -> None:
     settings = VllmSettings(command=program, restarts=1)
     choice, log = chosen(weights, settings), tmp_path / "logs" / "vllm-tiny.log"
@@ -117,6 +119,7 @@ def test_a_server_that_dies_is_started_again_on_its_port(program: str, weights: 
         until(lambda: "is not started again" in log.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_when_the_driver_is_killed(program: str, weights: Path, tmp_path: Path, order: signal.Signals) -> None:
     driver = (
@@ -139,6 +142,7 @@ def test_nothing_is_left_when_the_driver_is_killed(program: str, weights: Path, 
     until(lambda: not any(lives(pid) for pid in pids))
 
 
+@pytest.mark.slow
 def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(program: str, weights: Path, tmp_path: Path) -> None:
     settings, logs = VllmSettings(command=program), tmp_path / "logs"
     choice = chosen(weights, settings)
@@ -156,6 +160,7 @@ def test_what_a_killed_watcher_leaves_is_ended_by_the_next_command(program: str,
             reader.terminate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mood", "said"),
     [({"DIES_WITH": "no such architecture"}, "no such architecture"), ({"SERVES": "somebody"}, "serves somebody, not ")],
@@ -170,6 +175,7 @@ def test_a_start_that_fails_says_why_and_where_the_log_is(
             pass
 
 
+@pytest.mark.slow
 def test_what_is_never_healthy_is_ended_in_time(program: str, weights: Path, tmp_path: Path) -> None:
     settings = VllmSettings(command=program, environment={"HOLDS": "1"}, ready_s=5.0)
     choice = chosen(weights, settings)
@@ -235,6 +241,7 @@ def fetched(place: ModelEndpoint, path: str) -> bytes:
         return response.read()
 
 
+@pytest.mark.slow
 def test_each_replica_has_a_port_and_a_log_of_its_own(program: str, weights: Path, tmp_path: Path) -> None:
     settings = VllmSettings(command=program, replicas=2)
     choice = chosen(weights, settings)

@@ -24,7 +24,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel, ChatRequest
 
-_SPOKE, _ENDS = "spoke", "ends"
+_SPOKE, _ENDS, _OF_SDK = "spoke", "ends", "of_sdk"
 
 
 @dataclass
@@ -74,11 +74,11 @@ class OpenHandsSeat:
         elif asked.what == "completions":
             answers = [step for step in own if step.kind is StepKind.TOOL_CALL or _has(step, _SPOKE)]
             if self.n_chats == len(answers):
-                return await self._answered(asked, transcript)
+                return _own_result(asked, transcript) or await self._answered(asked, transcript)
             self.session.answer(completion(answers[self.n_chats]))
             self.n_chats += 1
         elif asked.what == "tool":
-            seen = [step for step in own if step.kind is StepKind.OBSERVATION]
+            seen = [step for step in own if step.kind is StepKind.OBSERVATION and not _has(step, _OF_SDK)]
             if self.n_tools == len(seen):
                 call = tool_call(asked.given, _call_id(transcript, str(asked.given["name"])))
                 return await observe((Bash(self.workspace), EditFile(self.workspace)), call, transcript.turn)
@@ -87,8 +87,10 @@ class OpenHandsSeat:
         else:
             replies = transcript.texts(Role.USER)
             if asked.given["is_over"]:
-                return await self._patch(transcript, FINISHED)
+                return _own_result(asked, transcript) or await self._patch(transcript, FINISHED)
             if self.n_said + 1 == len(replies):
+                if (result := _own_result(asked, transcript)) is not None:
+                    return result
                 labels = ((SENT_BY_TOOL, "openhands"),)
                 return Step(turn=transcript.turn, role=self.role, content=asked.given["text"], labels=labels)
             self.n_said += 1
@@ -132,6 +134,23 @@ class OpenHandsSeat:
 
 def _has(step: Step, label: str) -> bool:
     return any(name == label for name, _ in step.labels)
+
+
+def _own_result(asked: Asked, transcript: Transcript) -> Step | None:
+    """What came of a call of a tool of the SDK's own (`finish`, `think`), which it ran itself; None if no call waits for that."""
+    pending = transcript.pending_calls
+    if not pending:
+        return None
+    call_id = pending[0].call_id
+    heard = messages_in(asked.given) if asked.what == "completions" else ()
+    return Step(
+        turn=transcript.turn,
+        role=Role.TOOL,
+        content=next((message.content for message in heard if message.call_id == call_id), ""),
+        kind=StepKind.OBSERVATION,
+        call_id=call_id,
+        labels=((_OF_SDK, "1"),),
+    )
 
 
 def _call_id(transcript: Transcript, tool: str) -> str:
