@@ -6,16 +6,13 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Completion
 
 
-def answered_step(
-    transcript: Transcript, answer: Completion, kind: StepKind, calls: tuple[ToolCall, ...], n_calls: int | None = None
-) -> Step:
-    """The step; one with calls is a tool call, whatever its kind.
+def answered_step(transcript: Transcript, answer: Completion, kind: StepKind, n_calls: int | None = None) -> Step:
+    """The step; one with calls is a tool call, whatever its kind, and names them apart from all calls before.
 
     Args:
-        calls: the answer's; the step names them apart from all calls before.
         n_calls: requests that it took; None for the answer's own number.
     """
-    named = _named_apart(transcript, calls)
+    named = _named_apart(transcript, answer.calls)
     return Step(
         turn=transcript.turn,
         role=Role.ASSISTANT,

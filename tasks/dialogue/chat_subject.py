@@ -74,7 +74,7 @@ class ChatSubject:
                 f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
                 completion.n_calls,
             )
-        return answered_step(transcript, completion, kind, completion.calls)
+        return answered_step(transcript, completion, kind)
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:

@@ -30,7 +30,7 @@ def night(tmp_path: Path, server_url: str) -> Iterator[Night]:
 CONVERSE = (
     Kill("between turns", "worker", 30),
     Kill("between turns", "server", 10),
-    Kill("between journal and shard", "worker", 3),
+    Kill("between journal and shard", "worker"),
     Kill("before shard rename", "driver"),
 )
 EXECUTE = (

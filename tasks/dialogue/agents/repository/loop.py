@@ -195,4 +195,4 @@ def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tu
 
 def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:
     """The last answer, with the number of all requests."""
-    return answered_step(transcript, asked[-1], StepKind.MESSAGE, asked[-1].calls, sum(one.n_calls for one in asked))
+    return answered_step(transcript, asked[-1], StepKind.MESSAGE, sum(one.n_calls for one in asked))

@@ -114,7 +114,7 @@ class OpenHandsSeat:
         answer = await self.model.complete(request)
         if not answer.content and not answer.calls and answer.finish_reason == "context_length":
             return await self._patch(transcript, CONTEXT, answer.n_calls)
-        step = answered_step(transcript, answer, StepKind.ARTIFACT, answer.calls)
+        step = answered_step(transcript, answer, StepKind.ARTIFACT)
         return step if answer.calls else step.model_copy(update={"labels": ((_SPOKE, "1"),)})
 
     async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
