@@ -135,15 +135,15 @@ $(VLLM)/.installed: tests/vllm/prepare.py | $(INSTALLED)
 	  "$$($(BIN)/python -c 'from tasks.language.model_spec import embedded_weights; print(embedded_weights())')" $(VLLM)/smollm2
 	@touch $@
 
-check: install bubblewrap ## lint, format, types, architecture and the fast tests: about a minute
+check: install bubblewrap ## lint, format, types, architecture and the fast tests: a minute or two
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-tests
 
-check-types:
+check-types: install ## types alone
 	$(BIN)/pyright
 
-check-tests:
+check-tests: install bubblewrap ## architecture and the fast tests alone
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker and not vllm"
 
 crash: install bubblewrap ## N nights (N=100, SEED=1), each killed at a random moment, compared with one that was not
