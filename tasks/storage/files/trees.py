@@ -110,11 +110,15 @@ class TreeStore:
             DiskFull: no room.
         """
         digest = hashlib.sha256(content).hexdigest()
+        self.put(digest, content)
+        return digest
+
+    def put(self, digest: str, content: bytes) -> None:
+        """Store one object, whose digest this is, unless it is there. Raises DiskFull."""
         place = self._place(digest)
         if not os.path.exists(place):
             with naming_full_disk("a workspace's file", self._path, len(content)):
                 self._write(place, zlib.compress(content, 1))
-        return digest
 
     def get(self, digest: str) -> bytes:
         """One object.
@@ -255,7 +259,7 @@ class _Keeping:
                 os.close(descriptor)
             digest = hashlib.sha256(content).hexdigest()
             if digest not in self._stored:
-                self._store.add(content)
+                self._store.put(digest, content)
         self.seen[stamp] = digest
         return digest
 
