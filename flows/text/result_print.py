@@ -116,7 +116,9 @@ def _cell(lines: Sequence[str]) -> Any:
 def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
     """How a cell is read, and which metric of the warehouse stands below which heading."""
     is_whole = not any(run[metric]["n_unscored"] for run in table.results for metric in headings if metric in run)
-    said = f"Mean and n, the 95% interval below; {'nothing is unscored' if is_whole else 'then what is unscored'}."
+    said = f"Mean and n, the 95% interval below; {'no fault left anything unscored' if is_whole else 'then what a fault left unscored'}."
+    if any(run[metric]["n_not_applicable"] for run in table.results for metric in headings if metric in run):
+        said += " n leaves out what has no value here: unscored_reason in the table scores says why."
     named = [f"{heading} = {metric}".replace(" ", "\u00a0") for metric, heading in headings.items() if heading != metric]
     also = [metric for metric in table.metrics if metric not in headings]
     lines = [said, " · ".join(named), f"Also in the warehouse: {', '.join(also)}" if also else ""]

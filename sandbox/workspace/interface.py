@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from pydantic import Field
 
 from sandbox.interface import Completed
+from sandbox.workspace.watching import FolderWatch
 from schemas.base import Frozen
 from schemas.run import Limits
 
@@ -94,12 +95,15 @@ class Trees(Protocol):
         beside: Mapping[str, Path],
         known: dict[Stamp, str],
         bounds: TreeBounds,
+        watch: FolderWatch | None = None,
     ) -> Kept:
         """Put a folder into the store; what the store holds already is not stored again.
 
         Args:
             beside: more folders of the state, by name. Where all are empty, the digest is the folder's alone.
             known: digests of files by stamp; a file with a known stamp is not read. Renewed for the next call.
+            watch: tells whose stamps cannot be believed where the file system does not stamp all that is written. Without it
+                all files are read there.
 
         Raises:
             TreeOverrun: it holds more than `bounds`. Nothing refers to what was stored until then.

@@ -13,7 +13,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -35,6 +35,7 @@ from sandbox.workspace.interface import (
     WorkFolder,
 )
 from sandbox.workspace.shell import shell_argv
+from sandbox.workspace.watching import FolderWatch
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
@@ -63,8 +64,9 @@ class Workspace:
         owner: int | None,
         limits: Limits,
         bounds: TreeBounds,
+        watch: FolderWatch | None,
     ) -> None:
-        self._commands, self._folder, self._trees = commands, folder, trees
+        self._commands, self._folder, self._trees, self._watch = commands, folder, trees, watch
         self._tree, self._known = tree, known
         self._owner, self._limits, self._bounds = owner, limits, bounds
         self._lock = threading.RLock()
@@ -160,7 +162,7 @@ class Workspace:
         self._ended.set()
 
     def _keep(self) -> tuple[str, tuple[str, ...]]:
-        kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds)
+        kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch)
         self._tree = kept.digest
         return kept.digest, kept.dropped
 
@@ -209,8 +211,8 @@ def open_workspace(
             if owner is not None:
                 os.chown(made, owner, owner)
         known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
-        with sandbox.commands(folder) as commands:
-            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds)
+        with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
+            yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds, watch)
     finally:
         _remove(folder.path)
 
@@ -223,13 +225,27 @@ def _root(sandbox: HoldsWorkspaces, most_mb: int) -> Path:
     """Where a folder is made: files in memory are made ten times as fast, where programs may run there, and where there is room
     for it and all that are open, should each grow to its bound.
     """
-    if not getattr(sandbox, "works_in_memory", False) or not _IN_MEMORY.is_dir():
+    if not _is_of_this_kernel(sandbox) or not _IN_MEMORY.is_dir():
         return _disk()
     found = os.statvfs(_IN_MEMORY)
     room_mb = min(found.f_bavail * found.f_frsize // _MIB, available_mb() or 0)
     names = filter(None, (_NAME.fullmatch(path.name) for path in _IN_MEMORY.glob("parley-workspace-*")))
     growth_mb = most_mb + sum(int(name["most_mb"] or 0) for name in names)
     return _IN_MEMORY if room_mb - growth_mb >= _SPARE_MB and not found.f_flag & os.ST_NOEXEC else _disk()
+
+
+def _is_of_this_kernel(sandbox: HoldsWorkspaces) -> bool:
+    """Whether its programs run on this machine's kernel, and not in a machine of their own that is shown our folders."""
+    return getattr(sandbox, "works_in_memory", False)
+
+
+@contextmanager
+def _watching(sandbox: HoldsWorkspaces) -> Iterator[FolderWatch | None]:
+    if not _is_of_this_kernel(sandbox):
+        yield None
+        return
+    with closing(FolderWatch()) as watch:
+        yield watch
 
 
 def workspaces_of(sandbox: Sandbox) -> HoldsWorkspaces:

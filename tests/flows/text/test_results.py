@@ -51,7 +51,7 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
         " control:empty  –      n=0   –      n=0   –            –",
         "                38 unscored  38 unscored",
         "",
-        " Mean and n, the 95% interval below; then what is unscored.",
+        " Mean and n, the 95% interval below; then what a fault left unscored.",
         " IA = instruction_accuracy · CA = conversation_accuracy_strict ·",
         " CA share = conversation_accuracy_fraction · IFR = instruction_forgetting_ratio",
         "",

@@ -107,10 +107,10 @@ def test_a_change_through_a_mapping_is_seen(store: TreeStore, tmp_path: Path, pl
 
 
 def test_a_file_with_a_known_stamp_is_not_read(store: TreeStore, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tasks.storage.files.trees._tells_changes", lambda _: True)
+    monkeypatch.setattr("tasks.storage.files.keeping.tells_changes", lambda _: True)
     known: dict[Stamp, str] = {}
     first = keep_settled(store, folder, known)
-    monkeypatch.setattr("tasks.storage.files.trees._read_all", lambda _: pytest.fail("read a file that has not changed"))
+    monkeypatch.setattr("tasks.storage.files.keeping._read_all", lambda *_: pytest.fail("read a file that has not changed"))
     assert store.keep(folder, known=known) == first
 
 

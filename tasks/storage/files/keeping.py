@@ -1,0 +1,143 @@
+"""Reads folders that programs wrote, for the store: no link is followed, no pipe opened, no more read than the bounds allow."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from sandbox.workspace.interface import Stamp, TreeBounds, TreeOverrun
+from sandbox.workspace.watching import FolderWatch, tells_changes
+from tasks.storage.files.tree_changes import FILE, FOLDER, LINK
+
+_MIB = 2**20
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Doubts = Callable[[int], Collection[str] | None]
+"""Descriptor of a folder -> names of files there whose stamps tell nothing; None for all."""
+
+
+class Objects(Protocol):
+    """Where contents and folders' lists go."""
+
+    def put(self, digest: str, content: bytes) -> None:
+        """Store a file's content, whose digest this is."""
+        ...
+
+    def add_row(self, row: Mapping[str, Any]) -> str:
+        """Store a folder's list; its digest."""
+        ...
+
+
+def doubts(folder: Path, watch: FolderWatch | None) -> Doubts:
+    """Which stamps to doubt below a folder, by its file system and by what a watch was told."""
+    if tells_changes(folder.stat().st_dev):
+        return lambda _: ()
+    if watch is None:
+        return lambda _: None
+    watch.collect()
+    return watch.written
+
+
+class Keeping:
+    """One walk over a workspace's folders: what was found, and how much.
+
+    Args:
+        known: digests by stamp. A file whose stamp is known and not doubted is not read; nor is one that has several names, of
+            which another may have been written.
+    """
+
+    def __init__(self, objects: Objects, known: Mapping[Stamp, str], doubts: Doubts, bounds: TreeBounds) -> None:
+        self._objects, self._known, self._doubts, self._bounds = objects, known, doubts, bounds
+        self._stored = frozenset(known.values())
+        self._bytes = self._files = 0
+        self.seen: dict[Stamp, str] = {}
+        self.dropped: list[str] = []
+
+    def row(self, folder: Path) -> dict[str, Any]:
+        """A folder's list. What it names is in the store."""
+        os.chmod(folder, 0o755)
+        with opened(folder, OPEN_FOLDER) as place:
+            return self._row(place, "", 1)
+
+    def _row(self, place: int, path: str, depth: int) -> dict[str, Any]:
+        if depth > self._bounds.depth:
+            raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
+        with os.scandir(place) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        self._files += len(entries)
+        if self._files > self._bounds.files:
+            raise TreeOverrun(f"more than {self._bounds.files} files and folders")
+        doubted = self._doubts(place)
+        rows = [self._entry(place, f"{path}{entry.name}", entry, depth, doubted) for entry in entries]
+        return {"entries": [row for row in rows if row is not None]}
+
+    def _entry(
+        self, place: int, path: str, entry: "os.DirEntry[str]", depth: int, doubted: Collection[str] | None
+    ) -> tuple[str, str, int, str] | None:
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            return entry.name, LINK, 0o777, os.readlink(entry.name, dir_fd=place)
+        if stat.S_ISDIR(status.st_mode):
+            mode = _open_to_its_owner(place, entry.name, status, 0o700)
+            with opened(entry.name, OPEN_FOLDER, place) as below:
+                return entry.name, FOLDER, mode, self._objects.add_row(self._row(below, f"{path}/", depth + 1))
+        if stat.S_ISREG(status.st_mode):
+            mode = _open_to_its_owner(place, entry.name, status, 0o400)
+            is_doubted = doubted is None or entry.name in doubted or status.st_nlink > 1
+            return entry.name, FILE, mode, self._file(place, path, entry.name, status, is_doubted)
+        os.unlink(entry.name, dir_fd=place)
+        self.dropped.append(path)
+        return None
+
+    def _file(self, place: int, path: str, name: str, status: os.stat_result, is_doubted: bool) -> str:
+        self._bytes += status.st_size
+        if status.st_size > self._bounds.file_mb * _MIB:
+            raise TreeOverrun(f"{path!r} has {status.st_size} bytes, more than {self._bounds.file_mb} MiB")
+        if self._bytes > self._bounds.total_mb * _MIB:
+            raise TreeOverrun(f"more than {self._bounds.total_mb} MiB in all files together")
+        stamp = stamp_of(status)
+        digest = None if is_doubted else self._known.get(stamp)
+        if digest is None:
+            with opened(name, _OPEN_FILE, place) as descriptor:
+                content = _read_all(descriptor, status.st_size)
+                stamp = stamp_of(os.fstat(descriptor))
+            digest = hashlib.sha256(content).hexdigest()
+            if digest not in self._stored:
+                self._objects.put(digest, content)
+        self.seen[stamp] = digest
+        return digest
+
+
+@contextmanager
+def opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+    """A descriptor that is closed afterwards."""
+    descriptor = os.open(path, flags, 0o600, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What of a file's status changes with its content."""
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _open_to_its_owner(folder: int, name: str, status: os.stat_result, needed: int) -> int:
+    """The entry's mode from now on: at least `needed`, and nothing beside the rights to read, write and execute."""
+    mode = stat.S_IMODE(status.st_mode) & 0o777 | needed
+    if mode != stat.S_IMODE(status.st_mode):
+        os.chmod(name, mode, dir_fd=folder)
+    return mode
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    """A file that had `size` bytes a moment ago."""
+    parts = [os.read(descriptor, size + 1)]
+    while parts[-1] and len(parts[0]) != size:
+        parts.append(os.read(descriptor, _MIB))
+    return b"".join(parts)

@@ -1,0 +1,148 @@
+"""Files in memory are read again only where they may have changed, and then always."""
+
+import mmap
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sandbox.workspace.interface import Stamp, TreeBounds, TreeOverrun
+from sandbox.workspace.watching import FolderWatch
+from tasks.storage.files import keeping
+from tasks.storage.files.trees import TreeStore
+
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
+        for name in ("a", "b"):
+            (Path(made) / name).mkdir()
+            (Path(made) / name / "f").write_bytes(name.encode() * 4096)
+        yield Path(made)
+
+
+class Kept:
+    """A folder that is kept again and again under one watch."""
+
+    def __init__(self, folder: Path, store: TreeStore, watch: FolderWatch) -> None:
+        self._folder, self._store, self._watch = folder, store, watch
+        self._known: dict[Stamp, str] = {}
+        for _ in range(2):
+            self.digest = self.again()
+
+    def again(self, bounds: TreeBounds | None = None) -> str:
+        time.sleep(0.06)
+        return self._store.keep(self._folder, {}, self._known, bounds, self._watch).digest
+
+
+@pytest.fixture
+def kept(folder: Path, tmp_path: Path) -> Iterator[Kept]:
+    with closing(FolderWatch()) as watch:
+        yield Kept(folder, TreeStore(tmp_path / "store"), watch)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of the files that were read."""
+    sizes: list[int] = []
+    really = keeping._read_all
+    monkeypatch.setattr(keeping, "_read_all", lambda descriptor, size: sizes.append(size) or really(descriptor, size))
+    return sizes
+
+
+def map_into(path: Path) -> None:
+    """Write through a mapping that was read first, and whose file is closed already: no time of the file tells it."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        mapping = mmap.mmap(file.fileno(), 4096)
+    assert mapping[7] != ord("!")
+    mapping[7:8] = b"!"
+    mapping.close()
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def link_write_and_unlink(folder: Path) -> None:
+    os.link(folder / "a" / "f", folder / "b" / "other")
+    map_into(folder / "b" / "other")
+    (folder / "b" / "other").unlink()
+
+
+def move_folder_and_map(folder: Path) -> None:
+    (folder / "a").rename(folder / "b" / "below")
+    map_into(folder / "b" / "below" / "f")
+
+
+def replace_folder(folder: Path) -> None:
+    shutil.rmtree(folder / "a")
+    (folder / "a").mkdir()
+    (folder / "a" / "f").write_bytes(b"c" * 4096)
+
+
+def overflow_and_map(folder: Path) -> None:
+    """More happens than the kernel's queue holds, and what matters comes last."""
+    for _ in range(int(QUEUE.read_text()) // 2 + 10):
+        for name in ("x", "y"):
+            (folder / "b" / name).write_bytes(b"")
+    map_into(folder / "a" / "f")
+
+
+CHANGES = (
+    lambda folder: map_into(folder / "a" / "f"),
+    link_write_and_unlink,
+    move_folder_and_map,
+    replace_folder,
+    overflow_and_map,
+    lambda folder: os.truncate(folder / "a" / "f", 1),
+)
+
+
+def test_what_has_not_changed_is_not_read(kept: Kept, read: list[int]):
+    assert kept.again() == kept.digest
+    assert read == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_is_seen(kept: Kept, folder: Path, tmp_path: Path, change: Callable[[Path], None]):
+    change(folder)
+    assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
+
+
+def test_only_the_file_that_was_mapped_is_read(kept: Kept, folder: Path, read: list[int]):
+    (folder / "b" / "f").write_bytes(b"b" * 100)
+    kept.again()
+    kept.again()
+    read.clear()
+    map_into(folder / "a" / "f")
+    kept.again()
+    assert read == [4096]
+
+
+def test_a_file_with_two_names_is_read_each_time(kept: Kept, folder: Path, tmp_path: Path):
+    """Written under a name that is elsewhere, it tells nothing in its folder."""
+    os.link(folder / "a" / "f", folder / "b" / "other")
+    kept.again()
+    kept.again()
+    map_into(folder / "b" / "other")
+    assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest
+
+
+def test_after_a_refusal_all_is_read(kept: Kept, folder: Path, tmp_path: Path):
+    map_into(folder / "a" / "f")
+    with pytest.raises(TreeOverrun):
+        kept.again(TreeBounds(files=3))
+    assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
+
+
+def test_without_watches_all_is_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    watch = FolderWatch()
+    watch.close()  # what is asked of it fails from now on, as where the machine has no watch left
+    kept = Kept(folder, TreeStore(tmp_path / "store"), watch)
+    map_into(folder / "a" / "f")
+    assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
