@@ -24,7 +24,8 @@ def test_brackets_in_names_are_shown_and_not_taken_for_markup(capsys: pytest.Cap
 def record(setting: str, metric: str, mean: float | None, **changes: Any) -> dict[str, Any]:
     """A row of the query `result_table`."""
     fields = {"benchmark": setting.partition(".")[0], "setting": setting, "model": "m", "metric": metric, "mean": mean}
-    fields |= {"ci_low": 0.25, "ci_high": 0.75, "n": 4, "n_unscored": 0, "run_id": setting + changes.get("model", "")}
+    fields |= {"ci_low": 0.25, "ci_high": 0.75, "n": 4, "n_unscored": 0, "n_not_applicable": 0}
+    fields |= {"run_id": setting + changes.get("model", "")}
     return fields | {"dataset_version": "sample", "sandbox": "zygote", "isolated": True, "task_share": None} | changes
 
 
@@ -56,6 +57,11 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
         " CA share = conversation_accuracy_fraction · IFR = instruction_forgetting_ratio",
         "",
     ]
+
+
+def test_what_has_no_value_by_its_nature_is_said_of(capsys: pytest.CaptureFixture[str]) -> None:
+    *_, legend, _, _ = printed([record("codeif.static", "instruction_accuracy", 0.5, n_not_applicable=4)], capsys)
+    assert legend == " leaves out what has no value here: unscored_reason in the table scores says why."
 
 
 def test_what_differs_between_rows_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
