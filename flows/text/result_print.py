@@ -115,9 +115,10 @@ def _cell(lines: Sequence[str]) -> Any:
 
 def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
     """How a cell is read, and which metric of the warehouse stands below which heading."""
-    is_whole = not any(run[metric]["n_unscored"] for run in table.results for metric in headings if metric in run)
-    said = f"Mean and n, the 95% interval below; {'no fault left anything unscored' if is_whole else 'then what a fault left unscored'}."
-    if any(run[metric]["n_not_applicable"] for run in table.results for metric in headings if metric in run):
+    found = [run[metric] for run in table.results for metric in headings if metric in run]
+    faults = "then what a fault left unscored" if any(one["n_unscored"] for one in found) else "no fault left anything unscored"
+    said = f"Mean and n, the 95% interval below; {faults}."
+    if any(one["n_not_applicable"] for one in found):
         said += " n leaves out what has no value here: unscored_reason in the table scores says why."
     named = [f"{heading} = {metric}".replace(" ", "\u00a0") for metric, heading in headings.items() if heading != metric]
     also = [metric for metric in table.metrics if metric not in headings]
