@@ -6,7 +6,7 @@ from flows.night.before.preflight import preflight_build
 from flows.night.runtime import night
 from flows.night.telling.progress import Board
 from flows.orchestration.task_arguments import unlooked
-from schemas.budget import Budget
+from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.build import construct
 from tasks.driver.kept_calls import KeptCalls

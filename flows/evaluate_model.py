@@ -9,8 +9,8 @@ from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
 from flows.night.telling.run_record import begin_run, cut_run, finish_run, leave_run, remove_leftovers
-from schemas.display import plain_line
 from schemas.errors import BudgetSpent
+from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.planning.comparison_rule import keep_comparison_rule
 from tasks.planning.finished import finished_report

@@ -28,11 +28,11 @@ from flows.stage_benchmarks import stage_benchmarks
 from flows.text.comparison import comparison_markdown
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
-from schemas.budget import Budget, CapSpent
-from schemas.display import plain_line
 from schemas.errors import DiskFull, ParleyError, RunsFailed
+from schemas.night.budget import Budget, CapSpent
+from schemas.night.work import StageTime
+from schemas.outside.display import plain_line
 from schemas.run import NightRecord
-from schemas.work import StageTime
 from tasks.planning.finished import as_published
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.report import RunReport, works

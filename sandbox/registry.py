@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schemas.plugins import found, known
+from schemas.outside.plugins import found, known
 
 if TYPE_CHECKING:
     from sandbox.interface import Sandbox

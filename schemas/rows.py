@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.errors import CorruptRows, SchemaMismatch
-from schemas.hidden import hidden
+from schemas.outside.hidden import hidden
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 
 M = TypeVar("M", bound=BaseModel)

@@ -10,10 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import Frozen, added_later
-from schemas.budget import CapSpent
 from schemas.content_id import content_id
 from schemas.embedding import EmbedderIdentity
-from schemas.work import RunWork
+from schemas.night.budget import CapSpent
+from schemas.night.work import RunWork
 
 
 class Provider(StrEnum):

@@ -13,20 +13,20 @@ from typing import Literal, Union, get_args, get_origin
 import pyarrow as pa
 from pydantic import BaseModel
 
-from schemas.checkpoint import Checkpoint
-from schemas.comparison import ComparisonRule
 from schemas.dialog import Context, Dialog
 from schemas.embedding import Embedding, Float32
 from schemas.episode import Episode
+from schemas.night.checkpoint import Checkpoint
+from schemas.night.comparison import ComparisonRule
+from schemas.night.release import Release
+from schemas.night.served import ServedHours
+from schemas.night.serving import Serving
+from schemas.night.work import StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rating import Rating
-from schemas.release import Release
 from schemas.run import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.score import Score
-from schemas.served import ServedHours
-from schemas.serving import Serving
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
-from schemas.work import StageTime
 
 NAME_KEY, VERSION_KEY = b"parley.table", b"parley.version"
 

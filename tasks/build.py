@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prefect import task
 
-from schemas.display import plain_line
 from schemas.errors import ParleyError
+from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS

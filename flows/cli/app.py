@@ -17,8 +17,8 @@ from flows.cli import read as cli_read
 from flows.cli import run as cli_run
 from flows.cli import upkeep as cli_upkeep
 from flows.orchestration.packages import verify_packages
-from schemas.display import plain_text
 from schemas.errors import ParleyError
+from schemas.outside.display import plain_text
 from tasks.driver.signals import INTERRUPTED, signals_end_cleanly
 from tasks.storage.disk import disk_full, is_full
 from tasks.storage.home import find_home

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from schemas.display import plain_text
 from schemas.errors import UnknownName, UsageError
+from schemas.outside.display import plain_text
 from tasks.storage.home import Home
 from warehouse import sql_files
 from warehouse.connect import connect, warehouse_path

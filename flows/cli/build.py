@@ -11,12 +11,12 @@ import typer
 
 from flows.cli.key_values import parse_budget, parse_options
 from flows.cli.run import EMBEDDER_HELP, MODEL_HELP, BudgetCaps
-from schemas.display import plain_line
 from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
+from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from schemas.budget import Budget
+    from schemas.night.budget import Budget
     from tasks.planning.builds.build_report import BuildReport
     from tasks.planning.request import BuildRequest
 

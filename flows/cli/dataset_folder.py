@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.display import markdown_cell
 from schemas.errors import UsageError
+from schemas.outside.display import markdown_cell
 from tasks.planning.known_runs import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder

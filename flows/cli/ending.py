@@ -5,12 +5,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from schemas.display import plain_line
 from schemas.errors import BudgetSpent
+from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from schemas.budget import CapSpent
+    from schemas.night.budget import CapSpent
     from tasks.planning.report import RunReport
 
 
@@ -29,7 +29,7 @@ def exit_code(reports: Sequence["RunReport"]) -> int:
 
 def say_where_it_stopped(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:
     """On stderr: the caps that were met, and the command that goes on."""
-    from schemas.budget import why_stopped
+    from schemas.night.budget import why_stopped
 
     n_cut = sum(report.status == "incomplete" for report in reports)
     if n_cut:

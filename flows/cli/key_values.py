@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemas.caps import CAPS
 from schemas.errors import ConfigError
+from schemas.night.caps import CAPS
 
 if TYPE_CHECKING:
-    from schemas.budget import Budget
+    from schemas.night.budget import Budget
 
 
 Resources = Annotated[
@@ -29,7 +29,7 @@ def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budge
         ConfigError: an argument without `=`, or a cap given twice.
         ValidationError: no such cap, or no number above 0.
     """
-    from schemas.budget import Budget
+    from schemas.night.budget import Budget
 
     caps: dict[str, str] = {}
     for item in (part.strip() for text in given for part in text.split(",")):

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from schemas.display import plain_line
 from schemas.errors import UnknownName, UsageError
-from schemas.hidden import hidden
+from schemas.outside.display import plain_line
+from schemas.outside.hidden import hidden
 from tasks.storage.home import find_home
 
 _CSV = "Print comma-separated values, cells as stored: a spreadsheet may read one that begins with = as a formula."

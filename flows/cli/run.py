@@ -11,14 +11,14 @@ import typer
 
 from flows.cli.ending import exit_code, json_budget, json_line, say_where_it_stopped
 from flows.cli.key_values import Resources, parse_budget, parse_options, parse_resources
-from schemas.caps import CAPS
 from schemas.errors import ConfigError
+from schemas.night.caps import CAPS
 from tasks.benchmarks.registry import FIRST, names
 from tasks.storage.home import Home, find_home
 
 if TYPE_CHECKING:
     from flows.night.telling.notify import Notify
-    from schemas.budget import Budget
+    from schemas.night.budget import Budget
     from tasks.planning.request import EvaluationRequest, ModelRequest
 
 MODEL_HELP = "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE | control:gold | control:empty"

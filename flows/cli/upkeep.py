@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from schemas.display import plain_line, plain_text
 from schemas.errors import UsageError
+from schemas.outside.display import plain_line, plain_text
 from tasks.storage.home import find_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from flows.night.config import NightlyConfig
-from schemas.display import plain_line
 from schemas.errors import UsageError
+from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known
 from tasks.checkpoints.found import Found
 from tasks.checkpoints.looking import Sighting, look

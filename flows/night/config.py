@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from flows.night.telling.notify import Notify
 from sandbox.registry import default_name
 from schemas.base import Frozen
-from schemas.budget import Budget
-from schemas.display import plain_line
 from schemas.errors import ConfigError
+from schemas.night.budget import Budget
+from schemas.outside.display import plain_line
 from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
 from tasks.checkpoints.source import CheckpointSource

@@ -12,8 +12,8 @@ from flows.night.telling.progress import Board
 from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
 from sandbox.host.abandoned import end_abandoned
-from schemas.budget import Budget, CapSpent
 from schemas.errors import DiskFull, RunsFailed, UsageError
+from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place

@@ -19,9 +19,9 @@ from flows.night.telling.progress import Board
 from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
-from schemas.budget import Budget, CapSpent
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
+from schemas.night.budget import Budget, CapSpent
 from schemas.run import ModelEndpoint
 from tasks.driver.fan_out import living_workers
 from tasks.driver.signals import terminated_in_time

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from schemas.night.served import ServedHours
 from schemas.run import ModelIdentity
-from schemas.served import ServedHours
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 

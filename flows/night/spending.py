@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from schemas.budget import Budget, CapSpent, why_stopped
 from schemas.errors import ConfigError
+from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.run import ModelIdentity, Provider
 from tasks.planning.models import prices_of
 from tasks.planning.plan import RunPlan

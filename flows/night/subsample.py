@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from flows.night.before.dry_run import Calls, drift_calls, whole_calls
 from flows.night.spending import require_prices, token_price
-from schemas.budget import Budget
 from schemas.errors import ConfigError
+from schemas.night.budget import Budget
 from schemas.run import ModelIdentity
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan, plan_run, problem_order

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from schemas.display import markdown_cell
+from schemas.outside.display import markdown_cell
 from tasks.planning.report import RunReport
 from tasks.storage.home import Home
 from warehouse.connect import site_index

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from schemas.secret_names import looks_secret as looks_secret
-from schemas.secret_names import without_secrets as without_secrets
+from schemas.outside.secret_names import looks_secret as looks_secret
+from schemas.outside.secret_names import without_secrets as without_secrets
 
 POLL_S = 0.05
 _HOST = socket.gethostname()

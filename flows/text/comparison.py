@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flows.text.result_print import distinct_names
-from schemas.display import markdown_cell, plain_line
+from schemas.outside.display import markdown_cell, plain_line
 from tasks.metrics.registry import load, names
 
 _WIDTH = 100

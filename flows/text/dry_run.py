@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
 from flows.text.results import print_rows
-from schemas.display import plain_line
+from schemas.outside.display import plain_line
 from tasks.planning.plan import plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home

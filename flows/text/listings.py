@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.hidden import hidden
+from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:

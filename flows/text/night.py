@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from flows.text.results import print_result_rows
 from flows.text.work import work_lines
-from schemas.budget import CapSpent
-from schemas.display import plain_line
 from schemas.errors import UsageError
+from schemas.night.budget import CapSpent
+from schemas.night.work import RunWork, StageTime
+from schemas.outside.display import plain_line
 from schemas.run import NightRecord, RunRecord
-from schemas.work import RunWork, StageTime
 from tasks.planning.known_runs import find_run
 from tasks.planning.releasing import released_because
 from tasks.storage.home import Home

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.display import markdown_cell, plain_line
+from schemas.outside.display import markdown_cell, plain_line
 from tasks.benchmarks import registry
 
 _MANY_SETTINGS, _FIRST_METRICS = 3, 3

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.display import plain_line
+from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:

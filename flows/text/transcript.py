@@ -1,9 +1,9 @@
 """One episode as text to read: its messages and the tests' verdicts."""
 
 from schemas.dialog import Dialog, Role
-from schemas.display import plain_text
 from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
+from schemas.outside.display import plain_text
 from schemas.rows import from_arrow
 from schemas.run import RunEpisode
 from schemas.verdict import TestVerdict

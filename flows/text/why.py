@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from schemas.display import plain_difference
+from schemas.night.work import Difference
+from schemas.outside.display import plain_difference
 from schemas.run import RunRecord, RunSpec
-from schemas.work import Difference
 from tasks.planning.known_runs import find_run
 from tasks.planning.why_rerun import compare
 from tasks.storage.home import Home

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from schemas.display import markdown_cell, plain_difference, plain_line
-from schemas.work import Difference, RunWork
+from schemas.night.work import Difference, RunWork
+from schemas.outside.display import markdown_cell, plain_difference, plain_line
 
 if TYPE_CHECKING:
     from tasks.planning.report import RunReport

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.plugins import found, known
+from schemas.outside.plugins import found, known
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from schemas.checkpoint import Checkpoint
+from schemas.night.checkpoint import Checkpoint
 from schemas.run import Provider
 from tasks.checkpoints.found import Found
 from tasks.storage.clock import utc_now

@@ -5,8 +5,8 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
-from schemas.checkpoint import SourceKind
 from schemas.errors import ConfigError
+from schemas.night.checkpoint import SourceKind
 from tasks.planning.request import ModelRequest, explain
 
 _OWN = ("spec", "name", "revision")

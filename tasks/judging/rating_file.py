@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.display import is_plain_name
 from schemas.errors import SourceUnreadable
+from schemas.outside.display import is_plain_name
 from schemas.problem import QuarantinedRow
 from schemas.rating import Rating
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas.display import plain_line
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
+from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel

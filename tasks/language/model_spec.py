@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from schemas.content_id import ID_LENGTH
-from schemas.display import is_plain_name, plain_line
 from schemas.errors import ConfigError, UnknownName, UsageError
+from schemas.outside.display import is_plain_name, plain_line
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.servers.vllm_command import engine_version

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, Literal, ParamSpec, TypeVar, cast
 
-from schemas.plugins import found, known
+from schemas.outside.plugins import found, known
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind
+from schemas.night.work import Difference, RunWork
 from schemas.run import ModelIdentity, RunRecord
 from schemas.verdict import JudgeVerdict
-from schemas.work import Difference, RunWork
 from tasks.planning.models import prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version

@@ -1,6 +1,6 @@
 """Keeps how a run is to be compared, as its requests state it."""
 
-from schemas.comparison import ComparisonRule
+from schemas.night.comparison import ComparisonRule
 from tasks.planning.plan import RunPlan
 
 _PART = "rule"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from schemas.errors import UsageError
-from schemas.release import Release, results_digest
+from schemas.night.release import Release, results_digest
 from schemas.run import RunRecord
 from tasks.planning.known_runs import find_run
 from tasks.planning.publishing import left_out, publish_to_warehouse

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from schemas.base import Frozen
 from schemas.episode import Episode, StopReason
+from schemas.night.work import RunWork
 from schemas.run import QualityCheck, RunStatus
 from schemas.score import Score, UnscoredReason
-from schemas.work import RunWork
 
 
 class RunReport(Frozen):

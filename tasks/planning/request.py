@@ -9,11 +9,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from sandbox.registry import default_name
 from schemas.base import Frozen
-from schemas.comparison import THRESHOLD
-from schemas.display import plain_line
 from schemas.errors import ConfigError
+from schemas.night.comparison import THRESHOLD
+from schemas.outside.display import plain_line
+from schemas.outside.secret_names import looks_secret
 from schemas.run import Sampling
-from schemas.secret_names import looks_secret
 from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
 from tasks.language.servers.vllm_settings import VllmSettings
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import UsageError
+from schemas.night.work import Difference, Layer
 from schemas.rows import from_arrow
 from schemas.run import RubricJudge, RunRecord, RunSpec, judgement_id
 from schemas.verdict import verdict_id
-from schemas.work import Difference, Layer
 from tasks.benchmarks import registry
 from tasks.planning.dataset import dataset_digest
 from tasks.storage.parquet_store import Lake

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from schemas.budget import Budget, CapSpent, why_stopped
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
+from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.display import markdown_cell, plain_difference, plain_line, plain_text
+from schemas.outside.display import markdown_cell, plain_difference, plain_line, plain_text
 
 
 @given(st.text())

@@ -18,8 +18,8 @@ from flows.text.night import show_night
 from flows.text.results import print_results, result_markdown
 from flows.text.transcript import transcript_text
 from flows.text.work import work_markdown
-from schemas.display import markdown_cell, plain_line
 from schemas.errors import ConfigError
+from schemas.outside.display import markdown_cell, plain_line
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
 from tasks.language.model_spec import parse_model

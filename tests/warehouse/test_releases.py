@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import UsageError
-from schemas.release import Release, results_digest
+from schemas.night.release import Release, results_digest
 from tasks.planning.releasing import release
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from schemas.display import plain_line, plain_text
+from schemas.outside.display import plain_line, plain_text
 from warehouse.checks.context import CheckContext
 from warehouse.checks.validation import RuleResult
 from warehouse.connect import SITE, site_index

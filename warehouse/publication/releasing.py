@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from schemas.release import results_digest
+from schemas.night.release import results_digest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

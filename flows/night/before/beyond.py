@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
-from schemas.budget import Budget
 from schemas.errors import ConfigError
-from schemas.secret_names import looks_secret
+from schemas.night.budget import Budget
+from schemas.outside.secret_names import looks_secret
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import LAKE_VARIABLE, Home
 

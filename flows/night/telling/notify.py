@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 from flows.night.telling.regressions import Regression
 from flows.orchestration.notification import send_by_block
 from schemas.base import Frozen
-from schemas.display import plain_line
 from schemas.errors import ConfigError, RunsFailed
-from schemas.secret_names import looks_secret
+from schemas.outside.display import plain_line
+from schemas.outside.secret_names import looks_secret
 from tasks.planning.report import RunReport
 
 SEND_LIMIT_S = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from schemas.work import StageTime
+from schemas.night.work import StageTime
 from tasks.driver.signals import heed_signals
 from tasks.storage.clock import utc_now
 

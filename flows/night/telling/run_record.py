@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
+from schemas.night.work import RunWork
 from schemas.run import RunRecord, RunStatus
 from schemas.score import Score
-from schemas.work import RunWork
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed

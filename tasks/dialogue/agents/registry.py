@@ -4,7 +4,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from schemas.plugins import found, known
+from schemas.outside.plugins import found, known
 
 if TYPE_CHECKING:
     from tasks.dialogue.agents.contract import Agent

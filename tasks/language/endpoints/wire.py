@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import orjson
 
-from schemas.display import plain_line
 from schemas.episode import ToolCall
+from schemas.outside.display import plain_line
 from tasks.language.chat_model import ChatRequest, Message
 
 TokenLimitName = Literal["max_tokens", "max_completion_tokens"]

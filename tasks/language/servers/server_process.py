@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from schemas.errors import ModelUnavailable
-from schemas.secret_names import without_secrets
+from schemas.outside.secret_names import without_secrets
 from tasks.language.endpoints.wire import shortened
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
 from schemas.errors import ConfigError
-from schemas.secret_names import looks_secret
+from schemas.outside.secret_names import looks_secret
 
 _OURS = frozenset(
     {

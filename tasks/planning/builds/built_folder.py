@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from schemas.display import is_plain_name, plain_line, plain_text
 from schemas.errors import ParleyError
+from schemas.outside.display import is_plain_name, plain_line, plain_text
 from tasks.benchmarks.construction import Cell, Constructed, Review
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.storage.new_folder import new_folder, require_room

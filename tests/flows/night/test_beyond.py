@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flows.night.before.beyond import require_budget_is_counted, require_trees_are_met, store_secrets
-from schemas.budget import Budget
 from schemas.errors import ConfigError
+from schemas.night.budget import Budget
 from tasks.storage.home import Home
 
 URL = "s3://bucket/lake"

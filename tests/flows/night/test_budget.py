@@ -13,8 +13,8 @@ from flows.night.runtime import night
 from flows.night.serving import Serving
 from flows.night.spending import require_prices
 from flows.orchestration.settings import changed_environment, client_settings
-from schemas.budget import Budget
 from schemas.errors import ConfigError
+from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.planning.plan import plan_run

@@ -11,8 +11,8 @@ from socket import create_server, socket
 import pytest
 
 from flows.night.runtime import Night
+from schemas.night.served import ServedHours
 from schemas.run import ModelEndpoint, ModelIdentity
-from schemas.served import ServedHours
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

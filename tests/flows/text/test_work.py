@@ -6,7 +6,7 @@ import pytest
 
 from flows.text.why import explain
 from flows.text.work import difference_text, work_lines, work_markdown
-from schemas.work import Difference, RunWork
+from schemas.night.work import Difference, RunWork
 from tasks.storage.home import Home
 from tests.tasks.planning.test_why_rerun import record, with_
 from tests.warehouse.small_run import write_part

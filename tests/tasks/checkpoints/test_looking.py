@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from schemas.checkpoint import Checkpoint
 from schemas.errors import ConfigError
+from schemas.night.checkpoint import Checkpoint
 from tasks.checkpoints.looking import Sighting, look
 from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
 from tasks.checkpoints.source import CheckpointSource

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.serving import Serving
+from schemas.night.serving import Serving
 from tasks.driver.serving_meter import ServingMeter
 from tasks.language.servers.vllm_metrics import NoMetrics, read_metrics
 from tasks.storage.home import Home

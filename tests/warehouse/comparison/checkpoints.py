@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.comparison import ComparisonRule
 from schemas.content_id import canonical_json
+from schemas.night.comparison import ComparisonRule
 from schemas.run import ModelIdentity, NightRecord, Provider, RubricJudge, RunEpisode, RunRecord, RunSpec
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_lake import SmallLake

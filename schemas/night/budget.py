@@ -6,8 +6,8 @@ from typing import Literal, Self
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from schemas.base import Frozen
-from schemas.caps import CAPS
 from schemas.errors import ConfigError
+from schemas.night.caps import CAPS
 
 _UNITS = {"tokens": "tokens", "usd": "USD", "gpu_hours": "GPU hours", "wall_hours": "hours"}
 
