@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from typer._click.exceptions import ClickException
 
-from flows.cli import build as cli_build
-from flows.cli import checkpoints as cli_checkpoints
-from flows.cli import data as cli_data
-from flows.cli import read as cli_read
-from flows.cli import run as cli_run
-from flows.cli import upkeep as cli_upkeep
+from flows.cli.commands import build as cli_build
+from flows.cli.commands import checkpoints as cli_checkpoints
+from flows.cli.commands import data as cli_data
+from flows.cli.commands import read as cli_read
+from flows.cli.commands import run as cli_run
+from flows.cli.commands import upkeep as cli_upkeep
 from flows.orchestration.packages import verify_packages
 from schemas.errors import ParleyError
 from schemas.outside.display import plain_text

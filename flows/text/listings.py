@@ -56,7 +56,7 @@ def _agents(_home: Home) -> Rows:
 
 
 def _builds(_home: Home) -> Rows:
-    from flows.cli.building import builds, layouts
+    from flows.cli.exports.building import builds, layouts
     from tasks.planning.builds.build_plan import constructions
 
     rows = [(name, f"runs of {', '.join(made.settings)}", "", made.help) for name, (_, made) in builds().items()]

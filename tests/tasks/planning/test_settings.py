@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.run import simulator_request
+from flows.cli.commands.run import simulator_request
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
 from schemas.dialog import HistoryPolicy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.exporting import export_table
+from flows.cli.exports.exporting import export_table
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.run import Provider
 from tasks.benchmarks.convcode.exports import EXPORTS

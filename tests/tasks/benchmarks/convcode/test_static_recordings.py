@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.exporting import export_recording
+from flows.cli.exports.exporting import export_recording
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step
 from schemas.run import RunEpisode, RunRecord, Sampling

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.exporting import write_files
+from flows.cli.exports.exporting import write_files
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.run import ModelIdentity, Provider, RunSpec

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flows.cli import building
-from flows.cli.building import build
+from flows.cli.exports import building
+from flows.cli.exports.building import build
 from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError

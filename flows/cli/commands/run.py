@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.ending import exit_code, json_budget, json_line, say_where_it_stopped
-from flows.cli.key_values import Resources, parse_budget, parse_options, parse_resources
+from flows.cli.commands.ending import exit_code, json_budget, json_line, say_where_it_stopped
+from flows.cli.commands.key_values import Resources, parse_budget, parse_options, parse_resources
 from schemas.errors import ConfigError
 from schemas.night.caps import CAPS
 from tasks.benchmarks.registry import FIRST, names

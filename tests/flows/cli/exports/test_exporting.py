@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.exporting import write_files
+from flows.cli.exports.exporting import write_files
 from schemas.errors import UsageError
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.key_values import parse_budget, parse_options
-from flows.cli.run import EMBEDDER_HELP, MODEL_HELP, BudgetCaps
+from flows.cli.commands.key_values import parse_budget, parse_options
+from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP, BudgetCaps
 from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
@@ -70,7 +70,7 @@ def build(
     json_output: Json = False,
 ) -> None:
     """Make files: from finished runs, or a dataset by model calls and programs. After a stop, type it again: it goes on."""
-    from flows.cli.building import builds, layouts
+    from flows.cli.exports.building import builds, layouts
 
     if what in layouts():
         if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
@@ -143,7 +143,7 @@ def _role_specs(given: Sequence[str]) -> dict[str, str]:
 
 
 def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, force: bool, json_output: bool) -> None:
-    from flows.cli.building import build as build_files
+    from flows.cli.exports.building import build as build_files
 
     told = build_files(find_home(), what, runs, model, out, replace=force)
     if json_output:
@@ -155,7 +155,7 @@ def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, for
 
 
 def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], json_output: bool) -> None:
-    from flows.cli.building import layouts
+    from flows.cli.exports.building import layouts
 
     places = {name: Path(path).absolute() for name, path in checkouts.items()}
     told = layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.cli.dataset_folder import TABLES
+from flows.cli.exports.dataset_folder import TABLES
 from schemas.run import ModelIdentity, Provider
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.key_values import Resources, parse_resources
+from flows.cli.commands.key_values import Resources, parse_resources
 from schemas.errors import UnknownName, UsageError
 from tasks.benchmarks.registry import names
 from tasks.storage.home import find_home
@@ -142,8 +142,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a run's answers, a table of results, or runs in another tool's layout."""
-    from flows.cli import dataset_folder, inspect_logs
-    from flows.cli.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
+    from flows.cli.exports import dataset_folder, inspect_logs
+    from flows.cli.exports.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
 
     if what == dataset_folder.NAME:
         print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")

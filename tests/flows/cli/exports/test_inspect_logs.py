@@ -150,7 +150,7 @@ def test_inspects_data_frames_show_a_run(lake: SmallLake, logs: dict[str, Any]) 
 
 def test_without_inspect_or_a_run_it_says_what_to_do(lake: SmallLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--run RUN" in parley(lake.home, "export", "inspect", "--out", tmp_path / "x").err
-    monkeypatch.setattr("flows.cli.inspect_logs.find_spec", lambda name: None)
+    monkeypatch.setattr("flows.cli.exports.inspect_logs.find_spec", lambda name: None)
     refused = parley(lake.home, "export", "inspect", "--run", lake.beta.run_id, "--out", tmp_path / "x")
     assert refused.code == 2
     assert "make inspect" in refused.err
