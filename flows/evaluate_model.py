@@ -12,10 +12,10 @@ from flows.night.telling.run_record import begin_run, cut_run, finish_run, leave
 from schemas.errors import BudgetSpent
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
-from tasks.planning.comparison_rule import keep_comparison_rule
-from tasks.planning.finished import finished_report
 from tasks.planning.plan import RunPlan
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.comparison_rule import keep_comparison_rule
+from tasks.planning.reporting.finished import finished_report
+from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.clock import utc_now
 from tasks.storage.home import find_home

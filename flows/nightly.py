@@ -33,9 +33,9 @@ from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import StageTime
 from schemas.outside.display import plain_line
 from schemas.run import NightRecord
-from tasks.planning.finished import as_published
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.report import RunReport, works
+from tasks.planning.reporting.finished import as_published
+from tasks.planning.reporting.report import RunReport, works
 from tasks.planning.request import EvaluationRequest, key_names
 from tasks.storage.clock import utc_now
 from tasks.storage.disk import naming_full_disk

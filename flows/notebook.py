@@ -12,7 +12,7 @@ from tasks.storage.home import find_home
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tasks.planning.report import RunReport
+    from tasks.planning.reporting.report import RunReport
 
 
 def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) -> Mapping[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from prefect import flow
 
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.publish import publish
 from tasks.storage.home import find_home
 

@@ -16,8 +16,8 @@ from tasks.driver.own_loop import OwnLoop
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.language.opening import open_model
-from tasks.planning.budgets import budgets, endpoint_of
 from tasks.planning.builds.build_plan import BuildPlan
+from tasks.planning.participants.budgets import budgets, endpoint_of
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker.purse import MeteredEmbedder, Purse, metered

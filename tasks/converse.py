@@ -16,7 +16,7 @@ from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
 from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.language.embedding import EmbedderAccess
-from tasks.planning.budgets import budgets, endpoint_of
+from tasks.planning.participants.budgets import budgets, endpoint_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import read_journal
 from tasks.storage.journaling.merging import merge_episodes

@@ -3,7 +3,7 @@
 from prefect import task
 
 from tasks.cache_policy import OPTIONS
-from tasks.planning.publishing import publish_to_warehouse
+from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.storage.home import Home
 
 

@@ -17,12 +17,12 @@ from schemas.night.budget import Budget, CapSpent
 from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place
-from tasks.planning.comparison_rule import keep_comparison_rule
 from tasks.planning.dataset import reading_once
-from tasks.planning.finished import as_published, finished_report
-from tasks.planning.models import keep_models
+from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.comparison_rule import keep_comparison_rule
+from tasks.planning.reporting.finished import as_published, finished_report
+from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BuildRequest, EvaluationRequest, key_names
 from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, require_room
 from tasks.storage.home import Home
@@ -177,7 +177,7 @@ def _unlogged_logging() -> Iterator[None]:
 
 
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
-    from tasks.planning.publishing import publish_to_warehouse, unpublished
+    from tasks.planning.reporting.publishing import publish_to_warehouse, unpublished
 
     restated = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]

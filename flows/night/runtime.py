@@ -28,7 +28,7 @@ from tasks.driver.signals import terminated_in_time
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.dataset import reading_once
 from tasks.planning.plan import RunPlan
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
 from tasks.worker.purse import Purse

@@ -12,9 +12,9 @@ from schemas.errors import ParleyError
 from tasks.driver.judging import judgements_of
 from tasks.driver.lanes import Lanes, Needs, in_lane
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
-from tasks.planning.budgets import Endpoint, budgets, endpoint_of
+from tasks.planning.participants.budgets import Endpoint, budgets, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
 
 RUNS_AT_ONCE = 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
 from schemas.run import ModelIdentity, Provider
-from tasks.planning.models import prices_of
+from tasks.planning.participants.models import prices_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 from tasks.storage.ledger import Ledger, ledger_at

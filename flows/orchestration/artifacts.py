@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from schemas.outside.display import markdown_cell
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from warehouse.connect import site_index
 

@@ -108,7 +108,7 @@ def _runs(home: Home) -> Rows:
     from schemas.run import RunRecord
 
     lake = _lake(home)  # before what imports pyarrow
-    from tasks.planning.releasing import released_because
+    from tasks.planning.reporting.releasing import released_because
 
     records = sorted(lake.read("runs", RunRecord), key=lambda r: r.started_at, reverse=True)
     columns = (

@@ -12,7 +12,7 @@ from schemas.night.work import RunWork, StageTime
 from schemas.outside.display import plain_line
 from schemas.run import NightRecord, RunRecord
 from tasks.planning.known_runs import find_run
-from tasks.planning.releasing import released_because
+from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 

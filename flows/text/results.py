@@ -12,7 +12,7 @@ from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from tasks.planning.report import RunReport
+    from tasks.planning.reporting.report import RunReport
 
 
 def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from schemas.night.work import Difference, RunWork
 from schemas.outside.display import markdown_cell, plain_difference, plain_line
 
 if TYPE_CHECKING:
-    from tasks.planning.report import RunReport
+    from tasks.planning.reporting.report import RunReport
 
 REASONS_NAMED = 4
 _SHOWN = 60

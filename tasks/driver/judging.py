@@ -19,7 +19,7 @@ from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, sh
 from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.budgets import budgets, endpoint_of
+from tasks.planning.participants.budgets import budgets, endpoint_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat, JudgeShard

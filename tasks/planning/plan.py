@@ -18,11 +18,11 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.dialogue.agents import registry as agents
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
-from tasks.planning.choice import choose, find_setting
 from tasks.planning.dataset import dataset_digest, furnished_data, played_dialogs, require_dialogs
-from tasks.planning.embedders import choose_embedder, is_in_play
-from tasks.planning.judges import PlannedJudge, choose_judges
 from tasks.planning.known_runs import find_run
+from tasks.planning.participants.choice import choose, find_setting
+from tasks.planning.participants.embedders import choose_embedder, is_in_play
+from tasks.planning.participants.judges import PlannedJudge, choose_judges
 from tasks.planning.request import EvaluationRequest, ModelRequest
 from tasks.planning.why_rerun import refuse_other_run
 from tasks.storage.contexts import context_lengths

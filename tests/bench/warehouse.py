@@ -125,7 +125,7 @@ def in_process(task: str, *arguments: object) -> dict[str, float]:
 
 
 def publish_task(home: str) -> dict[str, float]:
-    from tasks.planning.publishing import publish_to_warehouse
+    from tasks.planning.reporting.publishing import publish_to_warehouse
     from tasks.storage.home import Home
 
     report = publish_to_warehouse(Home.at(home))

@@ -22,7 +22,7 @@ from tasks.execute import execute
 from tasks.language import opening
 from tasks.language.endpoints.openai_model import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.report import tally, withheld_because
+from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
 from tasks.storage.home import Home

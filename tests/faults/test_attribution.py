@@ -117,7 +117,7 @@ def test_a_refused_conversation_is_the_model_s_failure_with_its_own_reason(night
 
 @pytest.mark.parametrize("reply", [TRUNCATED, Reply(content=TRUNCATED.content, finish_reason="content_filter")])
 def test_a_cut_answer_is_judged_as_it_is_and_counted(night: Night, reply: Reply) -> None:
-    from tasks.planning.report import tally
+    from tasks.planning.reporting.report import tally
 
     with model_server([reply]) as server:
         played = night.play(server, limit=1)

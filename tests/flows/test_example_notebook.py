@@ -36,7 +36,7 @@ def test_it_holds_no_outputs() -> None:
 def test_each_cell_runs_on_published_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks.planning.publishing import publish_to_warehouse
+    from tasks.planning.reporting.publishing import publish_to_warehouse
     from tasks.storage.home import Home
 
     lake = SmallLake(tmp_path / "home").write_all()

@@ -26,7 +26,7 @@ from tasks.language.model_spec import parse_model
 from tasks.language.recorded_model import RecordedAnswer, load_recording, write_recording
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
-from tasks.planning.report import RunReport, works
+from tasks.planning.reporting.report import RunReport, works
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

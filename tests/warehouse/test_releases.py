@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import UsageError
 from schemas.night.release import Release, results_digest
-from tasks.planning.releasing import release
+from tasks.planning.reporting.releasing import release
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.conftest import Marts

@@ -96,7 +96,7 @@ def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> No
 
 def _import_ratings(source: Path, json_output: bool) -> int:
     from tasks.judging.ratings import import_ratings
-    from tasks.planning.publishing import publish_to_warehouse
+    from tasks.planning.reporting.publishing import publish_to_warehouse
 
     home = find_home()
     done = import_ratings(home, source)

@@ -11,7 +11,7 @@ from tasks.storage.home import Home
 
 if TYPE_CHECKING:
     from schemas.night.budget import CapSpent
-    from tasks.planning.report import RunReport
+    from tasks.planning.reporting.report import RunReport
 
 
 def exit_code(reports: Sequence["RunReport"]) -> int:

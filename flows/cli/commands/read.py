@@ -163,7 +163,7 @@ def compare(
     Each metric with its difference, the 95% interval of a bootstrap over problems, a test (McNemar or Wilcoxon) adjusted over the
     metrics, and the least difference that could have been found. Nights do so by themselves: tables `comparisons`, `history`.
     """
-    from tasks.planning.publishing import metric_directions
+    from tasks.planning.reporting.publishing import metric_directions
     from warehouse.comparison.asked import compare_named
 
     rows = compare_named(find_home().path, old, new, metric_directions())

@@ -132,8 +132,8 @@ def run(
     """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
     from sandbox.registry import default_name
     from tasks.language.servers.vllm_settings import VllmSettings
-    from tasks.planning.embedders import refuse_needless_embedder
-    from tasks.planning.judges import refuse_needless_judges
+    from tasks.planning.participants.embedders import refuse_needless_embedder
+    from tasks.planning.participants.judges import refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest
 
     asked = ModelRequest(

@@ -37,7 +37,7 @@ def publish(
     json_output: Json = False,
 ) -> None:
     """Bring the warehouse up to date with the lake. Readers keep the old one until the new one is whole."""
-    from tasks.planning.publishing import publish_to_warehouse
+    from tasks.planning.reporting.publishing import publish_to_warehouse
 
     if migrate:
         _migrate(set_aside)
@@ -62,7 +62,7 @@ def release(
     The word is kept in the lake and holds for the run's results as they are: other results of the same run need another one. Exit
     code 3: the run's files are damaged or hold no scores, so that it is withheld all the same.
     """
-    from tasks.planning.releasing import release as release_run
+    from tasks.planning.reporting.releasing import release as release_run
 
     done = release_run(find_home(), run, because)
     made = done.release

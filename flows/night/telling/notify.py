@@ -20,7 +20,7 @@ from schemas.base import Frozen
 from schemas.errors import ConfigError, RunsFailed
 from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 
 SEND_LIMIT_S = 10.0
 _TEXT = 4000

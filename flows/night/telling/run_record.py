@@ -11,10 +11,10 @@ from tasks.check_quality import Checked
 from tasks.converse import Conversed
 from tasks.execute import Executed
 from tasks.judge import Judged
-from tasks.planning.account import FoundRun, look, nothing_done, with_episodes, with_judgements
-from tasks.planning.models import keep_models, prices_of
+from tasks.planning.participants.models import keep_models, prices_of
 from tasks.planning.plan import RunPlan
-from tasks.planning.report import RunReport, Tally, tally, withheld_because
+from tasks.planning.reporting.account import FoundRun, look, nothing_done, with_episodes, with_judgements
+from tasks.planning.reporting.report import RunReport, Tally, tally, withheld_because
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum

@@ -22,8 +22,8 @@ from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.model_spec import ModelChoice
-from tasks.planning.choice import choose
 from tasks.planning.dataset import dataset_digest, find_data
+from tasks.planning.participants.choice import choose
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -7,7 +7,7 @@ import pytest
 
 from flows.text.comparison import comparison_markdown
 from flows.text.results import compared_rows, print_results
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.comparison.checkpoints import checkpoint, empty_lake, passing, rule, write

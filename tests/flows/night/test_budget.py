@@ -18,8 +18,8 @@ from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
 from tasks.planning.plan import plan_run
-from tasks.planning.publishing import publish_to_warehouse
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.publishing import publish_to_warehouse
+from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from tests.faults.nights import local_client

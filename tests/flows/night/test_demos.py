@@ -10,7 +10,7 @@ from flows.text.dry_run import show_dry_run
 from schemas.errors import UnknownName
 from schemas.feedback import FEEDBACK_SETTINGS
 from tasks.benchmarks import registry
-from tasks.planning.choice import find_setting
+from tasks.planning.participants.choice import find_setting
 from tasks.planning.plan import plan_run
 from tasks.storage.home import Home
 from tests.own_files import ROOT

@@ -16,7 +16,7 @@ from tasks.benchmarks import registry
 from tasks.converse import context_for, converse
 from tasks.driver.judging import JudgeAhead, Judgements, judge_context
 from tasks.planning.plan import plan_run
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
 from tasks.storage.home import Home

@@ -12,7 +12,7 @@ from flows.night.config import read_config
 from flows.night.telling.notify import Notify, Word, send, tell_crash, telling_failure, words
 from flows.night.telling.regressions import Regression, regressions
 from schemas.errors import ConfigError, InfraError, RunsFailed
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
 from tests.fixtures.post_box import post_box

@@ -18,7 +18,7 @@ from schemas.episode import Episode
 from schemas.errors import UsageError
 from schemas.run import AgentIdentity, ModelIdentity, Provider, RubricJudge
 from schemas.verdict import TestVerdict
-from tasks.planning.publishing import publish_to_warehouse
+from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake

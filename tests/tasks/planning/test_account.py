@@ -3,7 +3,7 @@
 from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.rows import to_arrow
-from tasks.planning.account import paid_steps
+from tasks.planning.reporting.account import paid_steps
 from tests.tasks.planning.test_report import episode
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.converse import context_for
 from tasks.driver.judging import judge_context
-from tasks.planning.budgets import budgets, endpoint_of
+from tasks.planning.participants.budgets import budgets, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

@@ -9,10 +9,10 @@ import pytest
 from schemas.errors import ConfigError, ParleyError, UnknownName, UsageError
 from tasks.benchmarks.construction import Constructed, Review
 from tasks.language import model_spec
-from tasks.planning import choice
 from tasks.planning.builds import build_plan
 from tasks.planning.builds.build_plan import BuildPlan, plan_build
 from tasks.planning.builds.built_folder import require_place, review_sheet, write_built
+from tasks.planning.participants import choice
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.constructed import BENCHMARK, PAIRS

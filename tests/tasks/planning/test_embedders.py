@@ -8,7 +8,7 @@ from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
 from schemas.run import ModelIdentity, Provider, RunSpec
 from tasks.benchmarks.contract import Setting
-from tasks.planning.embedders import choose_embedder
+from tasks.planning.participants.embedders import choose_embedder
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, key_names
 from tests.tasks.benchmarks.smallest import BENCHMARK
 

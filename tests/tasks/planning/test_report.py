@@ -1,7 +1,7 @@
 from schemas.episode import Episode, StopReason
 from schemas.run import QualityCheck
 from schemas.score import Score, UnscoredReason
-from tasks.planning.report import Tally, tally, withheld_because
+from tasks.planning.reporting.report import Tally, tally, withheld_because
 
 
 def episode(name: str, stop_reason: StopReason = StopReason.FINISHED) -> Episode:

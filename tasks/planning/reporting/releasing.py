@@ -6,7 +6,7 @@ from schemas.errors import UsageError
 from schemas.night.release import Release, results_digest
 from schemas.run import RunRecord
 from tasks.planning.known_runs import find_run
-from tasks.planning.publishing import left_out, publish_to_warehouse
+from tasks.planning.reporting.publishing import left_out, publish_to_warehouse
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

@@ -12,7 +12,7 @@ from schemas.episode import Step, StepKind
 from schemas.night.work import Difference, RunWork
 from schemas.run import ModelIdentity, RunRecord
 from schemas.verdict import JudgeVerdict
-from tasks.planning.models import prices
+from tasks.planning.participants.models import prices
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, digests_by_dialog, why_again

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import ModelEndpoint, RubricJudge, RunSpec
 from tasks.benchmarks.contract import Benchmark
-from tasks.planning.choice import choose, find_setting
+from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.request import EvaluationRequest, ModelRequest
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from schemas.errors import ParleyError
-from tasks.planning.account import look, nothing_done
 from tasks.planning.plan import RunPlan
-from tasks.planning.report import RunReport
+from tasks.planning.reporting.account import look, nothing_done
+from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 
 
@@ -40,7 +40,7 @@ def as_published(home: Home, reports: Sequence[RunReport]) -> list[RunReport]:
 
     A run that its checks withhold, and a person has released, is published.
     """
-    from tasks.planning.publishing import left_out
+    from tasks.planning.reporting.publishing import left_out
 
     withheld = [report.run_id for report in reports if report.status == "withheld"]
     released = set(withheld) - left_out(home, withheld).keys()

@@ -8,7 +8,7 @@ from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents import registry as agents
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
-from tasks.planning.choice import find_setting
+from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import EvaluationRequest
 
 
