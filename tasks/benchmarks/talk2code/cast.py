@@ -8,13 +8,13 @@ from schemas.episode import Step
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import Sampling
 from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.talk2code.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered
 from tasks.benchmarks.talk2code.options import turns_of
-from tasks.benchmarks.talk2code.persona_user import PersonaUser
 from tasks.benchmarks.talk2code.settings import DIRECT, DIRECT_JUDGED, PLAYED_PROMPTS, PROMPTS, SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
 from tasks.benchmarks.talk2code.told import told
+from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
+from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
 from tasks.dialogue.scripted_answers import PartlyScripted
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast, Seat, Stop

@@ -9,13 +9,13 @@ from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.alignment import BY_ENTITIES, BY_MEANING, entity_scores, meaning_scores
+from tasks.benchmarks.talk2code.measures.alignment import BY_ENTITIES, BY_MEANING, entity_scores, meaning_scores
+from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
 from tasks.benchmarks.talk2code.options import turns_of
-from tasks.benchmarks.talk2code.persona_user import LEAKS, WORDINGS
 from tasks.benchmarks.talk2code.programs import delivery, last_round
-from tasks.benchmarks.talk2code.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
 from tasks.benchmarks.talk2code.settings import SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import LEVEL
+from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
 from tasks.metrics.intent_alignment import entity_satisfaction, semantic_satisfaction
 from tasks.metrics.registry import Metric
 from tasks.metrics.user_dialogue import (

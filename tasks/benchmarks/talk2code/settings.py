@@ -2,8 +2,8 @@
 
 from schemas.dialog import HistoryPolicy
 from tasks.benchmarks.setting import Setting
+from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
 from tasks.benchmarks.talk2code.options import ENTITY_READINGS, NOTED, PLAYED, SAMPLED, SEMANTIC_READINGS
-from tasks.benchmarks.talk2code.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL
 from tasks.language.prompt import PromptTexts
 
 DIRECT, DIRECT_JUDGED, GOLDEN = "direct", "direct_judged", "golden"

@@ -26,8 +26,8 @@ from tasks.benchmarks.raw_lines import (
 from tasks.benchmarks.talk2code.construction.humaneval import number_of
 from tasks.benchmarks.talk2code.construction.seed import Seed, python_reference_of, seed_of
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.personas import personas_of
 from tasks.benchmarks.talk2code.raw_row import RawDialogue, RawTask, TaskText, disclosure_fault, parse_row
+from tasks.benchmarks.talk2code.user.personas import personas_of
 
 BENCHMARK_NAME = "talk2code"
 ENTRY_POINT, LANGUAGE, LEVEL, ARCHETYPE, SOURCE = "entry_point", "language", "level", "archetype", "source"

@@ -14,10 +14,10 @@ from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.construction.dialogue_rules import Rounds
 from tasks.benchmarks.talk2code.construction.writing import PROMPTS, Task, Unwritten, find_reference, written_rounds
-from tasks.benchmarks.talk2code.guidelines import guideline_text
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.personas import bundled_personas, persona_file
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, PYTHON_REFERENCE, SOURCE, persona_of
+from tasks.benchmarks.talk2code.user.guidelines import guideline_text
+from tasks.benchmarks.talk2code.user.personas import bundled_personas, persona_file
 
 DIALOGUES, REJECTED = "dialogues.jsonl", "rejected.json"
 """No name of the second file ends in `.jsonl`: it is no data."""

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.persona import ExpertiseLevel
 from tasks.benchmarks.raw_lines import Text
-from tasks.benchmarks.talk2code.guidelines import Guideline, guideline_of, terms_in
 from tasks.benchmarks.talk2code.languages import LANGUAGES, has_code
+from tasks.benchmarks.talk2code.user.guidelines import Guideline, guideline_of, terms_in
 
 COVERAGE = 0.2
 """Share of the statement's words that must be said in the end, at least."""

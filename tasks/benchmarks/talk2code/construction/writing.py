@@ -11,8 +11,8 @@ from schemas.persona import Persona
 from schemas.verdict import Outcome
 from tasks.benchmarks.construction import ConstructionRequest
 from tasks.benchmarks.talk2code.construction.dialogue_rules import ANSWER_SCHEMA, Brief, Broken, Rounds, broken_rules, read_rounds
-from tasks.benchmarks.talk2code.guidelines import Guideline
 from tasks.benchmarks.talk2code.languages import Language, delivered, whole_run
+from tasks.benchmarks.talk2code.user.guidelines import Guideline
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
 

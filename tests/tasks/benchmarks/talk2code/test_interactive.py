@@ -7,8 +7,8 @@ from schemas.episode import StopReason
 from schemas.score import UnscoredReason
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.benchmarks.talk2code.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.languages import LANGUAGES
+from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.dialogue.engine import Ending
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, episode, play
 

@@ -49,7 +49,7 @@ def guideline_of(level: ExpertiseLevel, persona: str = "") -> Guideline:
 
 def guideline_text() -> str:
     """The file as it stands: part of a build's id."""
-    return (files(__name__.rpartition(".")[0]) / FILE).read_text(encoding="utf-8")
+    return (files("tasks.benchmarks.talk2code") / FILE).read_text(encoding="utf-8")
 
 
 def terms_in(text: str, terms: tuple[str, ...]) -> tuple[str, ...]:

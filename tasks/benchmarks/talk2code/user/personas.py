@@ -39,7 +39,7 @@ class PersonaFile(BaseModel):
 @cache
 def bundled_personas() -> Mapping[str, Persona]:
     """The paper's six archetypes, two of each level."""
-    return _read((files(__name__.rpartition(".")[0]) / FOLDER).iterdir())
+    return _read((files("tasks.benchmarks.talk2code") / FOLDER).iterdir())
 
 
 def personas_of(source: Path) -> Mapping[str, Persona]:

@@ -12,7 +12,7 @@ from schemas.persona import ExpertiseLevel
 from schemas.problem import Problem
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.setting import Options
-from tasks.benchmarks.talk2code.entities import REFERENCE, Entities, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, entity_set, noted_entities, reference_text
 from tasks.benchmarks.talk2code.options import LEVEL_SAMPLE
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL
 from tasks.benchmarks.talk2code.told import told

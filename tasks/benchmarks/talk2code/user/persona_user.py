@@ -7,7 +7,7 @@ from schemas.dialog import Role
 from schemas.episode import Step, StopReason
 from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
-from tasks.benchmarks.talk2code.hidden_code import HiddenCode
+from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.asking import Messages, Unreadable, ask_until_read

@@ -9,7 +9,7 @@ from schemas.episode import Episode
 from schemas.score import UnscoredReason, worst_of
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
-from tasks.benchmarks.talk2code.entities import REFERENCE, Entities, Sets, entity_set, noted_entities, reference_text
+from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, Sets, entity_set, noted_entities, reference_text
 from tasks.benchmarks.talk2code.options import SATISFACTION, counting_of, probability_of
 from tasks.metrics.intent_alignment import (
     entity_consistency,
