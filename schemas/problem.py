@@ -49,7 +49,8 @@ class RepoSnapshot(Frozen):
     tested_tree: str = ""
     """Digest of the same with the test patch."""
     environment: str = ""
-    """Digest of the packages that its programs run with; empty for Parley's own Python."""
+    """Digest of the packages that its programs run with, or `image:` and the Docker image that has them, pinned by digest; empty
+    for Parley's own Python."""
     test_files: tuple[str, ...] = ()
     """What its tests are run by."""
     python_flags: tuple[str, ...] = ()

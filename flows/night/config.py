@@ -17,6 +17,7 @@ from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
 from tasks.checkpoints.source import CheckpointSource
 from tasks.metrics import registry as metrics
+from tasks.planning.dataset import located
 from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest, explain
 
 
@@ -123,7 +124,7 @@ class NightlyConfig(Frozen):
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
     fields = entry.model_dump(exclude={"models"})
-    resources = {name: str((folder / path).absolute()) for name, path in entry.resources.items()}
+    resources = located(entry.name, entry.resources, folder)
     return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder), "resources": resources})
 
 

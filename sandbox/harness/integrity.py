@@ -273,10 +273,14 @@ def install_packages(folders: str) -> None:
 
 
 def install_environment(folders: str) -> None:
-    """Do the work of the `site` module, .pth files too: the environment is the dataset's, and they belong to it."""
+    """Do the work of the `site` module, .pth files too: the environment is the dataset's, and they belong to it.
+
+    Args:
+        folders: of its packages; empty for those of the Python that runs.
+    """
     import site
 
-    for folder in filter(os.path.isdir, folders.split("\n")):
+    for folder in filter(os.path.isdir, folders.split("\n") if folders else site.getsitepackages()):
         site.addsitedir(folder)
     site.setquit()
     site.setcopyright()

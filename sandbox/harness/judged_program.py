@@ -60,7 +60,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         nonlocal seal, unseal
         seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
-    job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2, strict=True)}
+    job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2)}  # noqa: B905 - see `conversation`
     (install_environment if job["kind"] == b"repository" else install_packages)(job["folders"].decode())
     trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *_outside(sys.path, os.getcwd()))
     if job["kind"] in (b"pytest", b"repository"):

@@ -43,6 +43,8 @@ from together import conversation_with_children
 
 for _name in os.listdir(sys.path.pop(0)):
     sys.modules.pop(_name.removesuffix(".py"), None)
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    sys.path.pop(0)  # without `-P`, which older Pythons lack, Python puts a script's folder there
 
 RUNS_AS_FIRST_PROCESS = True
 """`main` may run right in the first process of a pid namespace: the candidate never runs in it (see `zygote.py`)."""
@@ -55,6 +57,8 @@ LEFTOVER_GRACE_S = 1.0
 _LAST_READS = 8  # more than a pipe holds; a descendant that goes on writing does not keep us
 _LONGEST_DETAIL, _ALL_DETAILS = 1 << 14, 180_000
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_PIDFD_OPEN = 434
+"""Number of the system call, on every machine."""
 _KEY_BYTES = 16
 
 
@@ -64,6 +68,17 @@ def prctl(option: int, value: int) -> None:
     function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]  (None: this process)
     if _ctypes.call_function(function, (option, value, 0, 0, 0)) != 0:
         raise OSError(f"prctl({option}, {value}) failed")
+
+
+def watched(pid: int) -> int:
+    """Give a descriptor that tells of a child's end. Some Pythons (conda's) are built without `os.pidfd_open`."""
+    if hasattr(os, "pidfd_open"):
+        return os.pidfd_open(pid)
+    function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall")  # pyright: ignore[reportArgumentType]  (None: this process)
+    descriptor = _ctypes.call_function(function, (_PIDFD_OPEN, pid, 0))
+    if descriptor < 0:
+        raise OSError(f"pidfd_open({pid}) failed")
+    return descriptor
 
 
 def supervise(program: dict[str, Any], answers: int, questions: int, report: int, key: bytes) -> None:
@@ -99,7 +114,7 @@ def conversation(
     Args:
         tests: kind and text of each, in turn.
     """
-    unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2], strict=True)]
+    unseal, units = opener(key, TO_SUPERVISOR), [*zip(tests[::2], tests[1::2])]  # noqa: B905 - an image's Python may have no `strict`
     longest = max(100, min(_LONGEST_DETAIL, _ALL_DETAILS // max(1, len(units))))
     state: dict[str, Any] = {
         "seal": sealer(key, TO_PROGRAM),
@@ -215,7 +230,7 @@ def own_child(pid: int) -> dict[str, Any]:
         return True
 
     kill = os.kill
-    return {"ended": os.pidfd_open(pid), "kill": lambda: kill(pid, SIGKILL), "wait": wait, "has_left_others": has_left_others}
+    return {"ended": watched(pid), "kill": lambda: kill(pid, SIGKILL), "wait": wait, "has_left_others": has_left_others}
 
 
 def run_judged(answers: int, questions: int) -> None:

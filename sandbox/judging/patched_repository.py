@@ -15,7 +15,7 @@ from sandbox.host.python_environment import package_folders
 from sandbox.interface import Completed
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
-from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees, image_of, programs_of
 from sandbox.workspace.workspace import Workspace
 from schemas.errors import HostShortage, SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot
@@ -45,6 +45,8 @@ again; tried patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fu
 again; exit 1
 """
 _OLDER_PYTHON = b"Unknown option: -P"
+_OLDEST_IN_IMAGE = (3, 9)
+"""The runner itself needs no newer one: without `-P` a script's own folder is on the path, which is the runner's."""
 _WARNINGS = "PYTHONWARNINGS"
 """Set once the runner is there: what counts as an error in the project's code need not in ours."""
 _PASS = ("PASSED", "XFAIL")
@@ -80,7 +82,7 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
     Raises:
         SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, something ended it, or the
             environment's Python is older than 3.11.
-        Unscorable: its tests ask for the network, or its tree is not there.
+        Unscorable: its tests ask for the network, its tree is not there, or the Python of its image is older than 3.9.
     """
     repository = program.repository
     if repository.web_tests:
@@ -169,7 +171,8 @@ def _run_tests(
     secret = secrets.token_hex(16)
     python, folders = "{python}", "\n".join(package_folders())
     if repository.environment:
-        python, folders = f"{ENVIRONMENT_PLACE}/bin/python", f"{ENVIRONMENT_PLACE}/packages"
+        python = f"{programs_of(repository.environment)}/python"
+        folders = "" if image_of(repository.environment) else f"{ENVIRONMENT_PLACE}/packages"
     job = {
         "kind": "repository",
         "folders": folders,
@@ -182,9 +185,11 @@ def _run_tests(
     }
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
     variables = [f"{name}={value}" for name, value in repository.variables if name != _WARNINGS]
-    flags = (*repository.python_flags, "-S", "-s", "-P")
+    flags = (*repository.python_flags, "-S", "-s", *(() if image_of(repository.environment) else ("-P",)))
     argv = ("/usr/bin/env", *variables, python, *flags, "{harness}/run_function_tests.py")
     done = place.run(argv, limits, stdin=payload)
+    if not done.report and image_of(repository.environment):
+        _require_python(place, python, limits)
     if not done.report and _OLDER_PYTHON in done.stderr:
         raise SandboxUnavailable("its environment has a Python older than 3.11, which cannot run tests here: pin 3.11 or newer")
     ran, records = believable_records(done, secret, limits)
@@ -192,6 +197,24 @@ def _run_tests(
     if ran.outcome is Outcome.PASSED and code not in _RAN:
         ran = ran.model_copy(update={"outcome": Outcome.FAILED, "detail": f"pytest ended with code {code or 'none'}"})
     return ran, records
+
+
+def _require_python(place: Workspace, python: str, limits: Limits) -> None:
+    """Tell an image whose Python cannot run the runner from a runner that failed.
+
+    Raises:
+        Unscorable: it is too old, or is not there.
+    """
+    asked = place.run((python, "-I", "-c", "import sys; print(*sys.version_info[:2])"), limits)
+    found = tuple(int(part) for part in asked.stdout.split() if part.isdigit())
+    if asked.exit_code not in (0, 126, 127) or found >= _OLDEST_IN_IMAGE:
+        return
+    oldest = ".".join(map(str, _OLDEST_IN_IMAGE))
+    if asked.exit_code == 0:
+        said = f"the Python of its image is {'.'.join(map(str, found))}"
+    else:
+        said = f"its image has no Python at {python} ({harmless(asked.stderr.decode(errors='replace'))[-200:].strip()})"
+    raise Unscorable(f"{said}: tests are graded in images with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING)
 
 
 def _case(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:

@@ -26,6 +26,24 @@ SHELL_PLACE = "/shell"
 """Where a command finds the folder that carries the shell's state."""
 ENVIRONMENT_PLACE = "/environment"
 """Where a command finds the packages that it runs with, where it has some of its own."""
+IMAGE_ENVIRONMENT = "/opt/miniconda3/envs/testbed"
+"""Where an image that stands for an environment has its Python: that of SWE-bench's images."""
+_IMAGE = "image:"
+
+
+def in_image(image: str) -> str:
+    """The environment that an image has, by the image's name; it is pinned by digest."""
+    return f"{_IMAGE}{image}"
+
+
+def image_of(environment: str) -> str:
+    """The image that an environment stands for; empty where it is a digest of packages, or Parley's own."""
+    return environment.removeprefix(_IMAGE) if environment.startswith(_IMAGE) else ""
+
+
+def programs_of(environment: str) -> str:
+    """The folder of an environment's programs, `python` among them, as a command finds it."""
+    return f"{IMAGE_ENVIRONMENT if image_of(environment) else ENVIRONMENT_PLACE}/bin"
 
 
 class TreeBounds(Frozen):

@@ -112,6 +112,8 @@ class Data:
     chooses: Chooses = chooses_all
     resources: Mapping[str, str] = field(default_factory=dict[str, str])
     """name -> help of what a user names beside the data by `--resource NAME=PATH`. Its place is in no id, its content is."""
+    names: tuple[str, ...] = ()
+    """Those resources that are names rather than files or folders: of images, say. `furnish` is given the path of such a text."""
     furnish: Furnish | None = None
     """Asked before a run; a run's programs and agents need what it brings."""
     demo: Traversable | None = None

@@ -58,7 +58,8 @@ class Workspaces(Protocol):
             image: Docker image, pinned by digest, that its commands run in; the run's sandbox as it is otherwise.
             place: where its commands find the tree.
             with_state: false leaves out what a snapshot holds beside the tree.
-            environment: digest of the packages that its commands run with; empty for Parley's own.
+            environment: digest of the packages that its commands run with, or the image that has them (`in_image`); empty for
+                Parley's own.
 
         Raises:
             SandboxUnavailable: the run's sandbox has no workspaces.

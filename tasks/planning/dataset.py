@@ -6,11 +6,13 @@ from contextvars import ContextVar
 from importlib.resources import as_file
 from pathlib import Path
 
+from sandbox.workspace.interface import image_of
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rows import from_arrow
+from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.storage.contexts import write_contexts
 from tasks.storage.home import Home
@@ -44,6 +46,17 @@ def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
     return known[key]
 
 
+def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Resources with their paths as they are meant from a folder; those that are names stay as they are.
+
+    Args:
+        benchmark: or a setting of it. Of one that nobody knows, all are paths.
+    """
+    first = benchmark.partition(".")[0]
+    names = registry.load(first).data.names if resources and first in registry.names() else ()
+    return {name: place if name in names else str((folder / place).absolute()) for name, place in resources.items()}
+
+
 def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: Home, resources: Mapping[str, str]) -> Staged:
     """Rows of a dataset with what they need beside them, as `find_data` finds them.
 
@@ -54,7 +67,7 @@ def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: H
     for name, place in resources.items():
         if name not in known:
             raise UnknownName(f"resource of {benchmark.name}", name, known, "" if known else "It needs none")
-        if not Path(place).exists():
+        if name not in benchmark.data.names and not Path(place).exists():
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
@@ -76,6 +89,12 @@ def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places
     if key not in known:
         known[key] = furnish(staged, source, places, home)
     return known[key]
+
+
+def images_of(staged: Staged) -> tuple[str, ...]:
+    """Docker images, pinned by digest, that the problems' programs run in; none where they need none."""
+    images = {image_of(problem.repo.environment) for problem in staged.problems if problem.repo}
+    return tuple(sorted(images - {""}))
 
 
 def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) -> Staged:

@@ -6,6 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from sandbox import registry as sandboxes
+from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
@@ -18,7 +19,7 @@ from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.dialogue.agents import registry as agents
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
-from tasks.planning.dataset import dataset_digest, furnished_data, played_dialogs, require_dialogs
+from tasks.planning.dataset import dataset_digest, furnished_data, images_of, played_dialogs, require_dialogs
 from tasks.planning.known_runs import find_run
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
@@ -32,6 +33,7 @@ from tasks.storage.parquet_store import Lake, listing_again
 
 NO_SANDBOX = "unneeded"
 """Stands in place of the sandbox's name where a run has no programs."""
+IN_IMAGES = "docker"  # the sandbox of a run whose problems name images, whatever was asked for
 
 
 class RunPlan:
@@ -159,7 +161,14 @@ class RunPlan:
     @cached_property
     def environment(self) -> str:
         """The sandbox's fingerprint; empty where there is nothing to run."""
+        if self.images:
+            return DockerSandbox().fingerprint_of_images()
         return self._sandbox.fingerprint() if self.runs_programs else ""
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Docker images that its problems' programs run in; none where they run in the sandbox's own place."""
+        return images_of(self.staged) if self.runs_programs else ()
 
     def _files(self, table: str) -> str:
         found = listing_again(lambda: [(part.name, part.stat().st_size) for part in self.lake.parts(table, **self.keys)])
@@ -230,6 +239,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     resources = request.benchmark.resources
     staged = furnished_data(benchmark, request.benchmark.data, version, home, resources)
+    sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,
@@ -244,8 +254,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         prompts=tuple(sorted((name, text_digest(text)) for name, text in prompts.items())),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
-        sandbox=request.sandbox if runs_programs else NO_SANDBOX,
-        limits=resumed.limits if resumed else _limits(benchmark, setting, home, request.sandbox),
+        sandbox=sandbox if runs_programs else NO_SANDBOX,
+        limits=resumed.limits if resumed else _limits(benchmark, setting, home, sandbox),
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,

@@ -149,7 +149,8 @@ class BenchmarkRequest(Frozen):
     dataset_version: str | None = None
     options: dict[str, str] = Field(default_factory=dict)
     resources: dict[str, str] = Field(default_factory=dict)
-    """Name -> file or folder that the data need beside them, such as repositories. In no id; what lies there is."""
+    """Name -> file or folder that the data need beside them, such as repositories, or a name of such things. In no id; what
+    lies there is."""
     limit: int | None = Field(default=None, ge=1)
     """The dialogues of the first N problems only."""
     subsample: Subsample | None = None

@@ -10,7 +10,7 @@ from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
 from sandbox.judging.patched_repository import PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
-from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, image_of
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason
@@ -178,7 +178,8 @@ def _run_patch(
     environments = Environments(context.place.environments)
 
     def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
-        shown = {ENVIRONMENT_PLACE: str(environments.folder(environment))} if environment else {}
+        packages = "" if image_of(environment) else environment
+        shown = {ENVIRONMENT_PLACE: str(environments.folder(packages))} if packages else {}
         return open_workspace(workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown)
 
     try:

@@ -37,7 +37,7 @@ def stage(
     """Read raw benchmark data into the lake. Bad rows go to quarantine with file, line and reason; the others are staged."""
     from flows.stage_benchmarks import stage_dataset
 
-    staged, version, digest = stage_dataset(benchmark, data, dataset_version, None, parse_resources(resource or []))
+    staged, version, digest = stage_dataset(benchmark, data, dataset_version, None, parse_resources(resource or [], benchmark))
     counts = {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
     if json_output:
         print(json.dumps({"benchmark": benchmark, "dataset_version": version, "dataset_digest": digest, **counts}))

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 Resources = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=PATH", help="Something that the data need beside them, such as repos=DIR; may be repeated."),
+    typer.Option(
+        metavar="NAME=PATH",
+        help="Something that the data need beside them, such as repos=DIR or images=swebench; may be repeated.",
+    ),
 ]
 
 
@@ -65,6 +68,15 @@ def parse_options(given: Iterable[str], flag: str = "--option", form: str = "NAM
     return options
 
 
-def parse_resources(given: Iterable[str]) -> dict[str, str]:
-    """`["repos=DIR"]` -> `{"repos": "/where/DIR"}`. Raises ConfigError: as `parse_options`."""
-    return {name: str(Path(path).absolute()) for name, path in parse_options(given, "--resource").items()}
+def parse_resources(given: Iterable[str], benchmark: str) -> dict[str, str]:
+    """`["repos=DIR"]` -> `{"repos": "/where/DIR"}`; what the benchmark wants a name for stays as it is.
+
+    Raises:
+        ConfigError: as `parse_options`.
+    """
+    found = parse_options(given, "--resource")
+    if not found:
+        return {}
+    from tasks.planning.dataset import located
+
+    return located(benchmark, found, Path.cwd())

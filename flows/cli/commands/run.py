@@ -165,7 +165,7 @@ def run(
             data=data,
             dataset_version=dataset_version,
             options=parse_options(option or []),
-            resources=parse_resources(resource or []),
+            resources=parse_resources(resource or [], benchmark),
             limit=limit,
             samples=samples,
             seed=seed,

@@ -8,6 +8,7 @@ from flows.night.before.beyond import require_trees_are_met
 from flows.night.before.missing_packages import require_packages
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
+from sandbox.backends.docker.backend import DockerSandbox
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
@@ -39,7 +40,7 @@ def preflight(plan: RunPlan) -> None:
             )
     owed = plan.owed()
     if plan.runs_programs:
-        sandbox = sandboxes.load(plan.spec.sandbox)
+        sandbox = DockerSandbox(image=plan.images[0]) if plan.images else sandboxes.load(plan.spec.sandbox)
         sandbox.check()
         if owed and getattr(sandbox, "has_host_packages", False):
             asked_problems = dict.fromkeys(wanted.dialog.problem_id for wanted in owed)

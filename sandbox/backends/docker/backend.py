@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
 from sandbox.backends.docker.daemon import client
-from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, pinned, prepared
+from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, had, pinned, prepared
 from sandbox.backends.docker.owner import reap
 from sandbox.backends.docker.pool import WarmContainers
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
@@ -94,6 +94,19 @@ class DockerSandbox:
                 f"docker: the Python of {self._image} does not run (exit {done.exit_code}, signal {done.signal}): "
                 f"{done.stderr.decode(errors='replace')[-300:].strip()}"
             )
+
+    def pinned_by_digest(self, image: str) -> str:
+        """An image's name that can only ever mean this one, for a name with a tag; it is pulled where it is not here.
+
+        Raises:
+            SourceUnreadable: no registry has such an image.
+            SandboxUnavailable: nothing can be known of it: no daemon answers, or no registry does.
+        """
+        return had(client(self._base_url, self._slots).api, image)
+
+    def fingerprint_of_images(self) -> str:
+        """The fingerprint of a run whose programs all name images; which ones is in each program's own id."""
+        return f"docker, an image for each program{f'; runtime {self._runtime}' if self._runtime else ''}"
 
     def fingerprint(self) -> str:
         return f"docker {pinned(self._image)}{f'; runtime {self._runtime}' if self._runtime else ''}"

@@ -28,6 +28,7 @@ LONGEST_REQUEST = 1 << 30
 _CHUNK = 65536
 _LIBC = ctypes.CDLL(None)
 _PR_SET_DUMPABLE = 4
+_MFD_CLOEXEC = 1
 _FIRST_TO_DIE = "1000"
 _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
@@ -143,7 +144,9 @@ def _limit(bounds: dict[str, list[int]], *names: str) -> None:
 def _as_file(content: bytes) -> int:
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
-    descriptor = os.memfd_create("stdin")
+    descriptor = _LIBC.memfd_create(b"stdin", _MFD_CLOEXEC)  # libc's: some Pythons (conda's) are built without os.memfd_create
+    if descriptor < 0:
+        raise OSError("memfd_create failed")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)

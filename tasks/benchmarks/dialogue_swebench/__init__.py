@@ -10,7 +10,7 @@ from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs,
 from tasks.benchmarks.dialogue_swebench.building import CONSTRUCTION
 from tasks.benchmarks.dialogue_swebench.cast import cast
 from tasks.benchmarks.dialogue_swebench.exports import EXPORTS
-from tasks.benchmarks.dialogue_swebench.furnish import RESOURCES, furnish
+from tasks.benchmarks.dialogue_swebench.furnish import IMAGES, RESOURCES, furnish
 from tasks.benchmarks.dialogue_swebench.programs import gold_answer, test_runs
 from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import MARTS, METRICS, RANGES, due, score
@@ -35,6 +35,7 @@ BENCHMARK = Benchmark(
         versions=("instances", "sample"),
         default_version="instances",
         resources=RESOURCES,
+        names=(IMAGES,),
         demo=files(__name__) / "demo.yaml",
         furnish=furnish,
         chooses=chosen,

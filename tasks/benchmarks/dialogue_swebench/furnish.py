@@ -8,21 +8,25 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sandbox.workspace.interface import in_image
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.dialogue_swebench.images import FORM, Images, images_beside
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row
 from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.environments import Environments, Recipe
 from tasks.storage.files.git_repositories import FORMS, Repositories
+from tasks.storage.files.image_checkouts import ImageCheckouts
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 
-REPOS, ENVIRONMENTS = "repos", "environments"
+REPOS, ENVIRONMENTS, IMAGES = "repos", "environments", "images"
 RESOURCES = {
     REPOS: f"It is the folder of the projects' repositories: {FORMS}",
     ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of what each instance's tests need",
+    IMAGES: FORM,
 }
 
 
@@ -80,19 +84,31 @@ class EnvironmentsFile(BaseModel):
 def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
     """See `Furnish`. Folder `repos` and `environments.json` beside the data count where nothing else is named."""
     folder = None if source is None else source if source.is_dir() else source.parent
-    repos = resources.get(REPOS) or _beside(folder, REPOS)
+    images = images_beside(resources.get(IMAGES))
+    if images is not None and REPOS in resources:
+        raise ConfigError(f"--resource {REPOS}= and {IMAGES}=: images bring their repositories; name one of the two")
+    repos = None if images is not None else resources.get(REPOS) or _beside(folder, REPOS)
     listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
-    if repos is None:
+    if repos is None and images is None:
         if all(problem.repo and problem.repo.tree for problem in staged.problems):
             return staged
         raise ConfigError(
             "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
-            f" night's configuration), each {FORMS}"
+            f" night's configuration), each {FORMS}; or SWE-bench's Docker images by --resource images=swebench"
         )
     pins = None if listing is None else read_environments(listing)
-    with Repositories([repos]) as found:
-        furnishing = _Furnishing(found, pins, Checkouts(TreeStore(home.trees), home.checkouts), Environments(home.environments))
-        return furnishing.all(staged)
+    checkouts, environments = Checkouts(TreeStore(home.trees), home.checkouts), Environments(home.environments)
+    if images is not None:
+        return _some(_Furnishing(images, pins, checkouts, environments).all(staged), len(staged.quarantined))
+    with Repositories([repos] if repos else []) as found:
+        return _Furnishing(found, pins, checkouts, environments).all(staged)
+
+
+def _some(furnished: Staged, n_before: int) -> Staged:
+    """What was furnished, if any was: where no image is there at all, their name is wrong."""
+    if furnished.problems or len(furnished.quarantined) == n_before:
+        return furnished
+    raise SourceUnreadable(f"none of the instances has an image. {furnished.quarantined[n_before].detail}. {FORM}")
 
 
 def _beside(folder: Path | None, name: str) -> Path | None:
@@ -115,7 +131,8 @@ def read_environments(path: Path) -> EnvironmentsFile:
 
 @dataclass(frozen=True)
 class _Furnishing:
-    repositories: Repositories
+    source: Repositories | Images
+    """What has the repositories; images have what their programs run with, too."""
     pins: EnvironmentsFile | None
     checkouts: Checkouts
     environments: Environments
@@ -139,17 +156,16 @@ class _Furnishing:
     def _one(self, problem: Problem) -> Problem:
         repository = problem.repo
         assert repository is not None
-        found = self.repositories.holding(repository.repo, repository.base_commit)
-        if found is None:
-            said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
-            raise BadRow("repository_missing", said)
+        image = self.source.of(problem.problem_id) if isinstance(self.source, Images) else ""
         needs = self._needs(problem, repository)
         try:
-            tree = self.checkouts.tree(found, repository.base_commit)
+            tree = self._tree(problem, repository, image)
             tested = self.checkouts.patched(tree, repository.test_patch)
         except SourceUnreadable as error:
             raise BadRow("repository_unreadable", f"{problem.problem_id}: {error}") from error
-        environment = self.environments.keep(self.pins.recipe(needs.environment)) if self.pins and needs else ""
+        environment = in_image(image) if image else ""
+        if self.pins and needs and not image:
+            environment = self.environments.keep(self.pins.recipe(needs.environment))
         needed = needs or Needs(environment="")
         furnished = repository.model_copy(
             update={
@@ -165,10 +181,21 @@ class _Furnishing:
         )
         return problem.model_copy(update={"repo": furnished})
 
+    def _tree(self, problem: Problem, repository: RepoSnapshot, image: str) -> str:
+        if isinstance(self.source, Images):
+            return ImageCheckouts(self.checkouts).tree(image, repository.base_commit)
+        found = self.source.holding(repository.repo, repository.base_commit)
+        if found is None:
+            said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
+            raise BadRow("repository_missing", said)
+        return self.checkouts.tree(found, repository.base_commit)
+
     def _needs(self, problem: Problem, repository: RepoSnapshot) -> Needs | None:
         if self.pins is None:
             return None
         needs = self.pins.needs(problem.problem_id, repository)
+        if isinstance(self.source, Images):
+            return needs
         if needs is None or needs.environment not in self.pins.environments:
             said = f"{problem.problem_id}: the file of environments has none for {repository.repo} {repository.version}"
             raise BadRow("environment_missing", said)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from sandbox.workspace.interface import image_of
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
 from schemas.problem import Problem
@@ -24,6 +25,7 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
             tests=problem.instructions[0].suite.tests,
             kind="patch",
             repository=problem.repo,
+            image=image_of(problem.repo.environment),
             decides={name: tests for name, tests in lists.items() if tests},
         ),
     )

@@ -42,7 +42,7 @@ class AgentRequest:
     tree: str | None = None
     """Digest of the files that the dialogue is about, where its problem has some."""
     environment: str = ""
-    """Digest of the packages that belong to them; empty for Parley's own."""
+    """Digest of the packages that belong to them, or the image that has them (`in_image`); empty for Parley's own."""
 
 
 class BeginDialogue(Protocol):

@@ -22,13 +22,16 @@ _NOT_NEEDED += ("./usr/share/man/*", "./usr/share/locale/*", "./etc/shadow*", ".
 _LABEL = "parley.tests"
 
 
-def import_image(api: Any) -> str:
+def import_image(api: Any, packages: tuple[str, ...] = PACKAGES) -> str:
     """Put the image onto a daemon unless it is there; its id.
+
+    Args:
+        packages: of Debian that it has.
 
     Raises:
         RuntimeError: it cannot be made here, with the reason.
     """
-    archive = archived()
+    archive = archived(packages)
     tag = archive.stem.rpartition("-")[2]
     for image in api.images(name=_LABEL, all=True):
         if f"{_LABEL}:{tag}" in (image["RepoTags"] or ()):
@@ -51,27 +54,27 @@ def run_plain_container(api: Any, image: str) -> None:
         api.remove_container(container, force=True)
 
 
-def archived() -> Path:
+def archived(packages: tuple[str, ...] = PACKAGES) -> Path:
     """The image's archive, made first where it is missing."""
     release = _release()
-    digest = hashlib.sha256("\n".join((release, *PACKAGES, *_NOT_NEEDED)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join((release, *packages, *_NOT_NEEDED)).encode()).hexdigest()[:12]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "parley-tests"
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f"docker-python-{digest}.tar"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            _make(archive, release)
+            _make(archive, release, packages)
     return archive
 
 
-def _make(archive: Path, release: str) -> None:
+def _make(archive: Path, release: str, packages: tuple[str, ...]) -> None:
     if os.geteuid() != 0 or shutil.which("debootstrap", path=SEARCHED) is None:
         raise RuntimeError("the test image needs root and debootstrap: apt-get install debootstrap")
     tree = Path(tempfile.mkdtemp(prefix="parley-debootstrap-", dir=archive.parent))
     try:
         # In a mount namespace of its own, where what it mounts goes with it.
-        include = f"--include={','.join(PACKAGES)}"
+        include = f"--include={','.join(packages)}"
         command = ("unshare", "--mount", "debootstrap", "--variant=minbase", include, release, f"{tree}/root")
         environment = {**os.environ, "PATH": SEARCHED}
         made = subprocess.run((*command, *_mirror(release)), capture_output=True, text=True, timeout=LONGEST_S, env=environment)

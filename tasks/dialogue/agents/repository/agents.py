@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from sandbox.workspace.interface import programs_of
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
@@ -12,7 +12,7 @@ from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
-_SHELL_STATE = f"export PATH={ENVIRONMENT_PLACE}/bin:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1 PAGER=cat GIT_PAGER=cat TERM=dumb"
+_SHELL_STATE = "export PATH={programs}:$PATH PYTHONPATH=/testbed PIP_NO_INPUT=1 PAGER=cat GIT_PAGER=cat TERM=dumb"
 
 
 def repository_agent(name: str, prompt: str, help: str) -> Agent:
@@ -63,7 +63,7 @@ async def open_repository(request: AgentRequest) -> AsyncIterator[SeatWorkspace]
     kept = [step.tree for step in request.steps if step.tree is not None]
     async with request.workspaces.open(kept[-1] if kept else request.tree, environment=request.environment) as workspace:
         if not kept:
-            done = await workspace.shell(_SHELL_STATE)
+            done = await workspace.shell(_SHELL_STATE.format(programs=programs_of(request.environment)))
             if done.completed.exit_code != 0:
                 raise SandboxUnavailable(
                     f"the workspace's shell does not start: {done.completed.stderr.decode(errors='replace')[-300:]}"
