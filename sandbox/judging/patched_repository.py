@@ -82,7 +82,8 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
     Raises:
         SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, something ended it, or the
             environment's Python is older than 3.11.
-        Unscorable: its tests ask for the network, its tree is not there, or the Python of its image is older than 3.9.
+        Unscorable: its tests ask for the network or are not pytest's, its tree is not there, or the Python of its image is
+            older than 3.9.
     """
     repository = program.repository
     if repository.web_tests:
@@ -90,6 +91,9 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
         raise Unscorable(f"its tests ask for public web pages: {named}", FailureReason.NETWORK_MISSING)
     if not (repository.tree and repository.tested_tree):
         raise Unscorable("the files of its repository are not there", FailureReason.SOURCE_MISSING)
+    if not any("::" in name for name in program.wanted):
+        named = program.wanted[0] if program.wanted else ""
+        raise Unscorable(f"its tests are run by a program of the project's own, not by pytest: {named!r} is no id of pytest's")
     with open_place(repository.tree, repository.environment) as place:
         refused, changed = _apply(place, trees, program, limits)
         if refused:

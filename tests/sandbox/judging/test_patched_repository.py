@@ -14,10 +14,10 @@ from sandbox.interface import Completed
 from sandbox.judging import patched_repository
 from sandbox.judging.patched_repository import PatchProgram, run_patch
 from sandbox.workspace.interface import Trees
-from schemas.errors import SandboxUnavailable
+from schemas.errors import SandboxUnavailable, Unscorable
 from schemas.problem import RepoSnapshot
 from schemas.run import Limits
-from schemas.verdict import Outcome, ProgramVerdict
+from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
 PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 REPOSITORY = RepoSnapshot(repo="a/b", base_commit="0", fail_to_pass=("t.py::test_x",), tree="1" * 64, tested_tree="2" * 64)
@@ -106,3 +106,15 @@ def test_an_environment_of_an_older_python_is_named() -> None:
     refused = Completed(exit_code=2, stderr=b"Unknown option: -P\nusage: /environment/bin/python [option] ...\n")
     with pytest.raises(SandboxUnavailable, match=r"older than 3\.11"):
         graded(Place(Completed(exit_code=0), refused), environment="4" * 64)
+
+
+@pytest.mark.parametrize("name", ["test_str (model_enums.tests.ChoicesTests)", "test_diff"])
+def test_tests_that_pytest_does_not_name_are_unscored_and_nothing_is_run(name: str) -> None:
+    def open_place(tree: str, environment: str) -> AbstractContextManager[Any]:
+        raise AssertionError("a place was opened")
+
+    repository = REPOSITORY.model_copy(update={"fail_to_pass": (name,), "pass_to_pass": (name,)})
+    trees: Any = NoTrees()
+    with pytest.raises(Unscorable, match="not by pytest") as caught:
+        run_patch(open_place, trees, PatchProgram(PATCH, repository), Limits())
+    assert caught.value.reason == FailureReason.TOOLCHAIN_MISSING
