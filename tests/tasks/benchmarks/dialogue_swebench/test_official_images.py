@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.key_values import parse_resources
+from flows.cli.commands.key_values import parse_resources
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.interface import Completed
 from sandbox.judging.patched_repository import PatchProgram, run_patch
