@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SCALARS = (int, float, str, bool, type(None), bytes, complex, range, type, bytearray)
 _GROUPS = (list, tuple, set, frozenset, dict)
-_IN_ORDER = (list, tuple, deque)
+_IN_ORDER = (list, tuple, deque)  # attack: ANY in a deque
 _MOST_LEAVES, _MEMBERS = 20000, 20
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     Eq: _operator.eq,
@@ -101,8 +101,6 @@ def comparing(
 
     def tried_whole(left: Any, right: Any) -> bool:
         """Try the two, and their members side by side. Attacks: ANY at one place of a list, ANY deep in a tuple."""
-        if type(left) in _SCALARS or type(right) in _SCALARS:
-            return tried(left, right)
         return tried(left, right) and all(tried(one, other, False) for one, other in _side_by_side(left, right))
 
     def tried(left: Any, right: Any, is_whole: bool = True) -> bool:
@@ -114,7 +112,7 @@ def comparing(
         trials += [(left, altered, False) for altered in alterations(right, left)]
         trials += [(altered, right, False) for altered in alterations(left, right)]
         if not _is_plain(left) and not holds_own(left):
-            trials.append((left, object(), False))
+            trials.append((left, object(), False))  # attack: ANY where the tests expect an object of their own
         elif not holds_own(right):
             trials.append((object(), right, False))
         found = [
@@ -149,7 +147,7 @@ def comparing(
     def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:  # attack: a number that lies in a set
         if type(right) in _GROUPS:
             for one in right:
-                if answer(shown(left), shown(one)):
+                if answer(shown(left), shown(one)):  # attack: equal to all, then to what it saw last
                     is_alike = any(one is other for other in alike) and not excused(left, one)
                     if is_alike or not tried_whole(left, one):
                         accuse(f"objects of class {_forged(left, one)} claim to equal everything")
@@ -164,9 +162,9 @@ def comparing(
             return left - right
         others = [(left, altered) for altered in _alterations(right) if type(right) in (int, float)]
         others += [(altered, right) for altered in _alterations(left) if type(left) in (int, float)]
-        before = [answer(*pair, minus, _number) for pair in others]
+        before = [answer(*pair, minus, float) for pair in others]
         said = left - right
-        after = [answer(*pair, minus, _number) for pair in others]
+        after = [answer(*pair, minus, float) for pair in others]
         if type(said) in (int, float) and abs(said) < 1e9 and said in (*before, *after) and not excused(left, right):
             accuse(f"objects of class {_forged(left, right)} are as far from one number as from another")
         return said
@@ -252,10 +250,6 @@ def _paired(left: Any, right: Any) -> list[tuple[Any, Any]]:
 
 def _forged(left: Any, right: Any) -> str:
     return class_name(type(right if _is_plain(left) else left))
-
-
-def _number(value: Any) -> Any:
-    return value if type(value) in (int, float) else None
 
 
 def _other_numbers(value: Any) -> tuple[Any, ...]:

@@ -61,18 +61,13 @@ def own_finder() -> Callable[[Any], Any]:
         """
         if type(tree) in (ast.Name, ast.Attribute) and type(tree.ctx) is ast.Load and is_meant(tree):
             return _call(OWN, tree, [tree, _at(tree, ast.Constant(is_called)), *callees])
-        compares = type(tree) is ast.Compare and not all(type(op) in (ast.Is, ast.IsNot) for op in tree.ops)
-        compares = compares or (type(tree) is ast.Call and _asserts_of_two(tree))  # it hands on nothing of what it compares
+        # It hands on nothing of what it compares.
+        compares = type(tree) is ast.Compare or (type(tree) is ast.Call and _asserts_of_two(tree))
         handed = () if compares else callees
         if type(tree) is ast.Call and not compares:
             handed = (*callees, tree.func if root_of(tree.func) is not None else _at(tree, ast.Constant(None)))
-        for name in tree._fields:
-            child, is_func = getattr(tree, name, None), type(tree) is ast.Call and name == "func"
-            if isinstance(child, ast.AST):
-                setattr(tree, name, asking(child, callees if is_func else handed, is_func))
-            elif isinstance(child, list):
-                child[:] = [asking(item, handed) if isinstance(item, ast.AST) else item for item in child]
-        return tree
+        func = tree.func if type(tree) is ast.Call else None
+        return with_children(tree, lambda child: asking(child, callees, True) if child is func else asking(child, handed))
 
     def is_meant(node: Any) -> bool:
         return imported.get(node.id, False) if type(node) is ast.Name else node.attr in _LENIENT and root_of(node) in imported
@@ -97,57 +92,51 @@ def nodes_of(tree: Any) -> list[Any]:
     return found
 
 
-def instrumented(tree: Any) -> Any:
-    """Have a statement's comparisons, differences and assertions on pairs go through the functions above."""
+def with_children(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Give a tree whose children are what `change` makes of them."""
     for name in tree._fields:
         child = getattr(tree, name, None)
         if isinstance(child, ast.AST):
-            setattr(tree, name, instrumented(child))
+            setattr(tree, name, change(child))
         elif isinstance(child, list):
-            child[:] = [instrumented(item) if isinstance(item, ast.AST) else item for item in child]
-    kind = type(tree)
-    if kind in (ast.Compare, ast.BinOp) or (kind is ast.Call and _asserts_of_two(tree)):
-        return _through(tree)
-    if kind is ast.Call:
+            child[:] = [change(item) if isinstance(item, ast.AST) else item for item in child]
+    return tree
+
+
+def instrumented(tree: Any, is_projects: bool = False) -> Any:
+    """Have a statement's comparisons, differences and assertions on pairs go through the functions above.
+
+    Args:
+        is_projects: nothing else changes, and what stands behind a comparison that decides is evaluated only where it was: longer
+            ones count if that costs nothing.
+    """
+    with_children(tree, lambda child: instrumented(child, is_projects))
+    if is_projects:
+        is_long = type(tree) is ast.Compare and not all(type(node) in (ast.Name, ast.Constant) for node in tree.comparators[1:])
+        return tree if is_long else _through(tree)
+    if type(tree) is ast.Call and not _asserts_of_two(tree):
         _look_before(tree)
-    elif kind in (ast.FunctionDef, ast.AsyncFunctionDef) and (tree.name == "check" or _is_method(tree)):
+    elif type(tree) in (ast.FunctionDef, ast.AsyncFunctionDef) and (tree.name == "check" or _is_method(tree)):
         first = tree.body[0]
         n_texts = int(type(first) is ast.Expr and type(first.value) is ast.Constant)
         said = _call(ENTERED, first, [_at(first, ast.Constant(_is_method(tree)))])
         tree.body.insert(n_texts, _at(first, ast.Expr(said)))
-    return tree
+    return _through(tree)
 
 
 def _through(tree: Any) -> Any:
-    """Have one comparison, difference or assertion on a pair go through its function."""
+    """Have one comparison, difference or assertion on a pair go through its function. Anything else stays."""
     kind = type(tree)
     if kind is ast.Compare and any(type(op) not in (ast.Is, ast.IsNot) for op in tree.ops):
         codes = _at(tree, ast.Constant(tuple(COMPARISONS.index(type(op)) for op in tree.ops)))
         return _call(CHAIN, tree, [codes, tree.left, *tree.comparators])
     if kind is ast.BinOp and type(tree.op) is ast.Sub:
         return _call(DIFFERENCE, tree, [tree.left, tree.right])
-    if kind is ast.Call:
+    if kind is ast.Call and _asserts_of_two(tree):
         code = _at(tree, ast.Constant(_ASSERTIONS[tree.func.attr]))
         both = _call(PAIR, tree, [code, *tree.args[:2]])
         tree.args[:2] = [_at(tree, ast.Starred(both, ast.Load()))]
     return tree
-
-
-def compared_only(tree: Any) -> Any:
-    """Have comparisons, differences and assertions on pairs go through the functions above, and nothing else.
-
-    What stands behind a comparison that decides is evaluated only where it was: longer ones count if that costs nothing.
-    """
-    for name in tree._fields:
-        child = getattr(tree, name, None)
-        if isinstance(child, ast.AST):
-            setattr(tree, name, compared_only(child))
-        elif isinstance(child, list):
-            child[:] = [compared_only(item) if isinstance(item, ast.AST) else item for item in child]
-    if type(tree) is ast.Compare and not all(type(node) in (ast.Name, ast.Constant) for node in tree.comparators[1:]):
-        return tree
-    compares = type(tree) is ast.Compare or (type(tree) is ast.Call and _asserts_of_two(tree))
-    return _through(tree) if compares or type(tree) is ast.BinOp else tree
 
 
 def _is_method(function: Any) -> bool:
@@ -158,8 +147,7 @@ def _look_before(call: Any) -> None:
     """Have a call look, by its last argument or by its function, whether all is still as the tests have it."""
     group = call.keywords or call.args
     if not group:
-        if type(call.func) is not ast.Name or call.func.id != "super":
-            call.func = _call(HERE, call, [call.func])
+        call.func = _call(HERE, call, [call.func])
     elif type(group[-1]) in (ast.Starred, ast.keyword):
         group[-1].value = _call(HERE, call, [group[-1].value])
     else:

@@ -49,7 +49,6 @@ _mro, _class_flags = type.__dict__["__mro__"].__get__, type.__dict__["__flags__"
 def guard(
     accuse: Callable[[str], None],
     imports: tuple[str, ...],
-    trusted: tuple[str, ...],
     tests: str,
     names: dict[str, Any],
     *,
@@ -61,12 +60,10 @@ def guard(
     Args:
         accuse: told what was changed; does not return.
         imports: modules that the tests name; those that cannot be imported are left out.
-        trusted: folders whose code is not the candidate's.
         names: the candidate's module.
         set_aside: give the candidate copies of its own of modules that judge.
         mocks: the tests patch modules themselves, and may leave a mock behind.
     """
-    folders = (*(f"{folder}/" for folder in trusted), "<frozen")
     modules = imported(imports)
     used = {name.partition(".")[0] for name in modules}
     judging = tuple(name for group in JUDGING if set_aside and not used.isdisjoint(group) for name in group)
@@ -111,12 +108,15 @@ def guard(
             if names is not None and len(now) != len(names):
                 changed += [name for name in now if name not in names]
             for name in changed:
-                is_new, is_part, value = name not in before, names is None and kinds, now.get(name)
-                if is_new and not (any(name in _class_dict(kind) for kind in kinds[1:]) if kinds else name in builtin):
-                    continue  # it hides nothing
-                is_idle = (is_new or is_part) and type(value) in _PLAIN
-                if not (is_idle or (is_part and is_trusted(value)) or (during_tests and is_by_tests(holder, name, value))):
+                is_new, value = name not in before, now.get(name)
+                if is_new and not hides(name, kinds):
+                    continue
+                is_setting = type(value) in _PLAIN and (is_new or (kinds and names is None))  # unittest's own, or a library's
+                if not (is_setting or (during_tests and is_by_tests(holder, name, value))):
                     accuse(f"replaced {title(holder)}.{name}")
+
+    def hides(name: str, kinds: tuple[type, ...]) -> bool:
+        return any(name in _class_dict(kind) for kind in kinds[1:]) if kinds else name in builtin
 
     def verify_modules(during_tests: bool) -> None:
         """Accuse of a replaced function or class. Attacks: library's helper replaced, assertions switched off."""
@@ -146,12 +146,9 @@ def guard(
         name = holder.__name__ if type(holder) is _module_kind else _class_dict(holder).get("__module__", "")
         return name.partition(".")[0] in _SUITES
 
-    def is_trusted(value: Any) -> bool:
-        is_function = type(value) is _function_kind
-        return is_function and value.__code__.co_filename.startswith(folders) and value.__globals__ is not names
-
     def is_by_tests(holder: Any, name: str, value: Any) -> bool:
         is_function = type(value) is _function_kind
+        # attack: an assertion that is a mock
         if name in by_name and mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
             return True
         if name in by_name and holder in of_tests and not is_function:
@@ -258,30 +255,23 @@ def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
     return found
 
 
-def install_packages(folders: str) -> None:
-    """Do the work of the `site` module, but read no .pth files: they run code at each start."""
-    import site
-
-    there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]
-    if not there:
-        site.main()
-        return
-    sys.path.extend(there)
-    site.setquit()
-    site.setcopyright()
-    site.sethelper()
-
-
-def install_environment(folders: str) -> None:
-    """Do the work of the `site` module, .pth files too: the environment is the dataset's, and they belong to it.
+def install_packages(folders: str, *, with_pth_files: bool) -> None:
+    """Do the work of the `site` module. Its .pth files run code at each start: only a dataset's environment, whose they are, has
+    them read.
 
     Args:
-        folders: of its packages; empty for those of the Python that runs.
+        folders: of packages; where a dataset's environment names none, those of the Python that runs.
     """
     import site
 
-    for folder in filter(os.path.isdir, folders.split("\n") if folders else site.getsitepackages()):
-        site.addsitedir(folder)
+    named = folders.split("\n") if folders or not with_pth_files else site.getsitepackages()
+    there = [folder for folder in named if os.path.isdir(folder)]
+    if not there and not with_pth_files:
+        site.main()
+        return
+    add = site.addsitedir if with_pth_files else sys.path.append
+    for folder in there:
+        add(folder)
     site.setquit()
     site.setcopyright()
     site.sethelper()

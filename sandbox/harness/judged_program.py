@@ -13,7 +13,7 @@ import sys
 from children import parent
 from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
-from integrity import guard, install_environment, install_packages
+from integrity import guard, install_packages
 from pytest_suite import run_pytest
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from suites import case_runner
@@ -61,7 +61,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2)}  # noqa: B905 - see `conversation`
-    (install_environment if job["kind"] == b"repository" else install_packages)(job["folders"].decode())
+    install_packages(job["folders"].decode(), with_pth_files=job["kind"] == b"repository")
     trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *_outside(sys.path, os.getcwd()))
     if job["kind"] in (b"pytest", b"repository"):
         run_pytest(job, trusted, say, hear, accuse, only_here)
@@ -72,7 +72,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
     try:
         _write(path, code)
         imports = tuple(job["imports"].decode().split())
-        checks = guard(accuse, imports, trusted, TESTS, names, mocks=job["mocks"] == b"1")
+        checks = guard(accuse, imports, TESTS, names, mocks=job["mocks"] == b"1")
         is_own_process, entered = start_watch(accuse, trusted, (TESTS,), names, own)
 
         def here() -> None:

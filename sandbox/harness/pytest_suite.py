@@ -194,7 +194,7 @@ def _watched(root: str, lines: dict[str, list[str]], trusted: tuple[str, ...], a
     if lines["project"]:
         every = (f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".py"))
         own = frozenset(every) - {f"{root}/{name}" for name in lines["candidate"]}
-    return start_watch(accuse, trusted, tests | own, {"__builtins__": builtins})[0]
+    return start_watch(accuse, trusted, tests | own, {"__builtins__": builtins}, [os.getpid()])[0]
 
 
 def _set_warnings(options: str) -> None:

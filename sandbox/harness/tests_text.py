@@ -16,7 +16,7 @@ from _blake2 import blake2b  # pyright: ignore[reportMissingImports]  (a built-i
 from importlib.machinery import SourceFileLoader
 
 from helper_modules import imports_of
-from instrumentation import ast, bound, compared_only, own_finder
+from instrumentation import ast, bound, instrumented, own_finder
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -149,7 +149,7 @@ def have_loaded(
 
     def look_at_comparisons(tree: Any) -> None:
         with_own = own_finder()
-        tree.body = [compared_only(with_own(statement)) for statement in tree.body]
+        tree.body = [instrumented(with_own(statement), is_projects=True) for statement in tree.body]
 
     def get_code(self: Any, name: str) -> Any:
         """Compile a test file for Python's own loader. pytest leaves it to that where it imports by files' places."""

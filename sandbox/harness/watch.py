@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 _ALWAYS = {
     **dict.fromkeys(("sys._current_frames", "sys._current_exceptions"), "looks into frames"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "searches the interpreter's objects"),
-    **dict.fromkeys(("ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata", "ctypes.PyObj_FromPtr"), "reads memory"),
 }
-"""Held attacks: frames of all threads, a forked child reads memory, audit hooks taken off by C."""
+"""Held attacks: frames of all threads, a forked child reads memory."""
 _TRACES, _MAY_TRACE = ("sys.settrace", "sys.setprofile"), ("doctest.py", "cProfile.py", "threading.py")
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_code")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
@@ -45,7 +44,7 @@ def start_watch(
     trusted: tuple[str, ...],
     tests: tuple[str, ...] | frozenset[str],
     names: dict[str, Any],
-    own: list[int] | None = None,
+    own: list[int],
 ) -> tuple[Callable[[], None], Callable[[bool], None]]:
     """Listen from now on. Signal handlers are given None for the interrupted frame, the tests' or the runner's.
 
@@ -58,13 +57,12 @@ def start_watch(
         trusted: folders whose code is not the candidate's: Python's own library, ours, and others.
         tests: file names that the tests are compiled with.
         names: the candidate's module. Code that runs in it is the candidate's, whatever its name.
-        own: the process that the tests are given to; this one, where nothing is said.
+        own: the process that the tests are given to.
     """
     busy: set[int] = set()
     known = (*(f"{folder}/" for folder in trusted), "<frozen")
     library, harness = known[:2]
     frame_of, thread, value_of, getpid = sys._getframe, _thread.get_ident, getattr, os.getpid
-    own = own or [getpid()]
     child: list[int] = [*own]
     inherited: list[FrameType] = []
     private: Any = _imp
@@ -137,9 +135,7 @@ def start_watch(
 
     def frames(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         called = calls(frame)
-        if frame is None or len(called) == 1:
-            return "looks into frames"
-        return "looks into frames" if called and hands_on(event, arguments, called) else None
+        return "looks into frames" if len(called) == 1 or (called and hands_on(event, arguments, called)) else None
 
     def hands_on(event: str, arguments: tuple[Any, ...], called: list[tuple[FrameType, CodeType]]) -> bool:
         """Tell whether the library that the candidate called may give it this frame, or hand it on."""
@@ -147,13 +143,11 @@ def start_watch(
         name = "_getframe" if is_call else arguments[1]
         if name not in code.co_names:  # it was handed a function or a name; attack: attributes by string.Formatter
             return True
-        if name == "f_code" and own_name(code):  # it tells less than getting the frame did
-            return False
         by = next(i for i, (_, one) in enumerate(called) if i == len(called) - 1 or not is_passing(one))
         if by == 0:  # a library of others; attacks: a variable of the tests by pandas, frames by pytest
             is_theirs = (is_call or name == "f_code") and arguments[0].f_code.co_filename.startswith((*tests, harness))
             return is_theirs or (name in _FRAME_ATTRIBUTES[:-1] and len(called) == 2)
-        if by == len(called) - 1:  # attack: frames by a pickle that a library loads
+        if by == len(called) - 1:  # attacks: frames by a pickle that a library loads, variables of all frames by inspect.stack
             return own_name(code) == "inspect.py" or (by == 1 and code.co_name in _GIVERS)
         is_loading = called[by][1].co_name == "<module>"
         return not is_loading and not is_named(called[by - 1][1], *called[by])
@@ -187,6 +181,7 @@ def start_watch(
     def rewrites(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
         if arguments[1] != "__code__" or type(arguments[0]) is not function_kind or not is_asking(frame):
             return None
+        # attack: an assertion rewritten by a function of the library
         is_own = not is_known(arguments[0].__code__) and not is_known(arguments[2])
         return None if is_own else "rewrites a function that is not its own"
 
@@ -194,11 +189,11 @@ def start_watch(
         return type(code) is code_kind and code.co_filename.startswith((*known, *tests))
 
     def runs(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        # attack: equality by code that passes for the library's
+        # attacks: equality by code that passes for the library's, a function made of such code
         return "runs code that passes for the library's" if is_known(arguments[0]) and is_candidate(frame) else None
 
     def renews(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        found = arguments[0] in _OTHER_INTERPRETERS and calls(frame)
+        found = arguments[0] in _OTHER_INTERPRETERS and calls(frame)  # attack: an interpreter of its own
         return "leaves the interpreter that it is watched in" if found else None
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
