@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 _SUITES = ("unittest", "pytest", "_pytest", "pluggy")
 """Packages that are looked at with all their modules and classes."""
-_TOOLS = {
-    **{"contextlib": None, "re": None, "collections": ("Counter",), "warnings": ("catch_warnings",)},
-    "inspect": ("iscoroutinefunction", "isawaitable", "iscoroutine", "signature", "unwrap"),
-}
-"""Modules of others that unittest judges with: these names of each, or all. Attack: a class that unittest's result is made of."""
+_TOOLS = ("contextlib", "re", "collections", "inspect")
+"""Modules of others that unittest judges with. Attacks: a patch that swallows failures, a cleanup not awaited."""
 _HOOKS = {
     "logging": ("_logRecordFactory", "_loggerClass"),
     "warnings": ("showwarning", "formatwarning", "warn"),
@@ -72,7 +69,7 @@ def guard(
     standard = (builtins, {name: value for name, value in builtin.items() if name not in _MAY_BE_REPLACED}, None, ())
     contents = entries_of(modules)
     if not used.isdisjoint(("unittest", "doctest")):
-        contents += entries_of(imported(tuple(name for name in _TOOLS if name not in judging)), _TOOLS)
+        contents += entries_of(imported(tuple(name for name in _TOOLS if name not in judging)), are_tools=True)
     cells = cells_of(contents)
     loaded = sys.modules
     kept, of_tests = [], list[type]()
@@ -112,7 +109,7 @@ def guard(
                 if is_new and not hides(name, kinds):
                     continue
                 is_setting = type(value) in _PLAIN and (is_new or (kinds and names is None))  # unittest's own, or a library's
-                if not (is_setting or (during_tests and is_by_tests(holder, name, value))):
+                if not (is_setting or (during_tests and is_by_tests(holder, name, value, names is None))):
                     accuse(f"replaced {title(holder)}.{name}")
 
     def hides(name: str, kinds: tuple[type, ...]) -> bool:
@@ -142,18 +139,12 @@ def guard(
     def title(holder: Any) -> str:
         return holder.__name__ if type(holder) is _module_kind else _class_name(holder)
 
-    def is_suite(holder: Any) -> bool:
-        name = holder.__name__ if type(holder) is _module_kind else _class_dict(holder).get("__module__", "")
-        return name.partition(".")[0] in _SUITES
-
-    def is_by_tests(holder: Any, name: str, value: Any) -> bool:
-        is_function = type(value) is _function_kind
-        # attack: an assertion that is a mock
-        if name in by_name and mocks and type(value).__module__ == "unittest.mock" and not is_suite(holder):
-            return True
-        if name in by_name and holder in of_tests and not is_function:
-            return True
-        return name in assigned and is_function and value.__code__.co_filename == tests
+    def is_by_tests(holder: Any, name: str, value: Any, is_librarys: bool) -> bool:
+        if type(value) is _function_kind:
+            return name in assigned and value.__code__.co_filename == tests
+        # attack: a tool of assertions that is a mock
+        is_mock = is_librarys and mocks and type(value).__module__ == "unittest.mock"
+        return name in by_name and (is_mock or holder in of_tests)
 
     def add_names(read: set[str], given: set[str], stored: set[str]) -> None:
         """Accept values that the tests themselves assign or patch.
@@ -217,23 +208,22 @@ def without(packages: tuple[str, ...]) -> dict[str, ModuleType]:
     return kept
 
 
-def entries_of(modules: dict[str, ModuleType], tools: dict[str, Any] | None = None) -> list[Any]:
+def entries_of(modules: dict[str, ModuleType], are_tools: bool = False) -> list[Any]:
     """List the functions and classes of each module, and a suite's classes with all that is in them.
 
     Of other classes and their bases only names that the tests mention count. Attack: a method that tests call, replaced.
 
     Args:
-        tools: names that count, by module, where not all do. Their classes count like a suite's.
+        are_tools: their classes count like a suite's.
     """
     found: list[Any] = []
     parts: dict[type, Any] = {}
     for name, module in modules.items():
-        is_suite, free, chosen = name.partition(".")[0] in _SUITES, _HOOKS.get(name, ()), (tools or {}).get(name)
-        called = {key: value for key, value in vars(module).items() if callable(value)}
-        held = {key: value for key, value in called.items() if (key not in free if chosen is None else key in chosen)}
+        is_suite, free = name.partition(".")[0] in _SUITES, _HOOKS.get(name, ())
+        held = {key: value for key, value in vars(module).items() if callable(value) and key not in free}
         found.append((module, held, frozenset(vars(module)) if is_suite else None, ()))
         kinds = [value for value in held.values() if isinstance(value, type)]
-        if is_suite or tools is not None:
+        if is_suite or are_tools:
             found.extend(entry_of(kind) for kind in kinds if kind.__module__.startswith((name, *_SUITES)))
         else:
             heirs = {base: None for kind in kinds for base in _mro(kind) if _class_flags(base) & _HEAP_TYPE}

@@ -34,9 +34,8 @@ _TRACES, _MAY_TRACE = ("sys.settrace", "sys.setprofile"), ("doctest.py", "cProfi
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_code")
 _CODE_OF = ("__code__", "gi_code", "cr_code", "ag_code")
 _OTHER_INTERPRETERS = ("_xxsubinterpreters", "_interpreters", "_testcapi", "_testinternalcapi", "_signal", "_imp")
-_C_NAMES = ("Py", "_Py", "prctl", "ptrace", "process_vm", "syscall")
 _GIVERS = ("walk_tb", "walk_stack", "currentframe", "<lambda>", "_task_get_stack", "gi_frame", "cr_frame")
-"""Functions of Python's own library that give frames to any caller, beside `inspect`. Attack: logging.currentframe."""
+"""Functions of Python's own library that give frames to any caller, beside `inspect`. Attack: all frames by logging."""
 
 
 def start_watch(
@@ -155,14 +154,12 @@ def start_watch(
     def is_named(called: CodeType, by: FrameType, code: CodeType) -> bool:
         """Tell whether a library calls it by its name. Attack: frames by a function of pandas whose tools were replaced."""
         name, held = called.co_name, by.f_globals
-        if name in code.co_names:
-            modules = [value for value in map(held.get, code.co_names) if type(value) is module_kind]
-            is_local = own_name(called)[:-3] in code.co_varnames
-            return is_local or name in held or any(name in module.__dict__ for module in modules)
-        return name in code.co_varnames[: code.co_argcount]
+        modules = [value for value in map(held.get, code.co_names) if type(value) is module_kind]
+        is_local = own_name(called)[:-3] in code.co_varnames
+        return name in code.co_names and (is_local or name in held or any(name in module.__dict__ for module in modules))
 
     def traces(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        called = calls(frame)  # attack: a debugger
+        called = calls(frame)  # attack: a profiler that is handed a function
         is_known_tracer = len(called) > 1 and own_name(called[0][1]) in ("", *_MAY_TRACE)
         return "traces its tests" if called and not is_known_tracer else None
 
@@ -197,7 +194,7 @@ def start_watch(
         return "leaves the interpreter that it is watched in" if found else None
 
     def finds_symbol(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> str | None:
-        inner = str(arguments[1]).startswith(_C_NAMES)  # frames by Python's own interface to C
+        inner = str(arguments[1]).startswith(("Py", "_Py"))  # attack: frames by Python's own interface to C
         return "reaches into the interpreter" if inner and is_asking(frame) else None
 
     def asked(event: str, box: list[Any]) -> str | None:
