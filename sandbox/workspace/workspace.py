@@ -42,6 +42,8 @@ from schemas.run import Limits
 _MIB = 2**20
 _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
 """Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
+_KEEPING, _FILLING = threading.Lock(), threading.Lock()
+"""Work of one processor: done in turn, the first workspaces of a process go on while others wait; together all would wait."""
 _NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*")
 
 
@@ -162,7 +164,8 @@ class Workspace:
         self._ended.set()
 
     def _keep(self) -> tuple[str, tuple[str, ...]]:
-        kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch)
+        with _KEEPING:
+            kept = self._trees.keep(self._folder.tree, self._folder.beside, self._known, self._bounds, self._watch)
         self._tree = kept.digest
         return kept.digest, kept.dropped
 
@@ -210,7 +213,8 @@ def open_workspace(
             made.mkdir(mode=0o755)
             if owner is not None:
                 os.chown(made, owner, owner)
-        known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
+        with _FILLING:
+            known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
             yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds, watch)
     finally:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from sandbox.workspace.interface import Stamp, TreeBounds, TreeOverrun
 from sandbox.workspace.watching import FolderWatch, tells_changes
@@ -20,6 +20,10 @@ Doubts = Callable[[int], Collection[str] | None]
 """Descriptor of a folder -> names of files there whose stamps tell nothing; None for all."""
 
 
+Named = tuple[str, str, int, str]
+"""An entry of a folder's list: name, kind, mode, and digest or target."""
+
+
 class Objects(Protocol):
     """Where contents and folders' lists go."""
 
@@ -27,7 +31,7 @@ class Objects(Protocol):
         """Store a file's content, whose digest this is."""
         ...
 
-    def add_row(self, row: Mapping[str, Any]) -> str:
+    def add_folder(self, entries: tuple[Named, ...]) -> str:
         """Store a folder's list; its digest."""
         ...
 
@@ -57,13 +61,13 @@ class Keeping:
         self.seen: dict[Stamp, str] = {}
         self.dropped: list[str] = []
 
-    def row(self, folder: Path) -> dict[str, Any]:
+    def entries(self, folder: Path) -> tuple[Named, ...]:
         """A folder's list. What it names is in the store."""
         os.chmod(folder, 0o755)
         with opened(folder, OPEN_FOLDER) as place:
-            return self._row(place, "", 1)
+            return self._entries(place, "", 1)
 
-    def _row(self, place: int, path: str, depth: int) -> dict[str, Any]:
+    def _entries(self, place: int, path: str, depth: int) -> tuple[Named, ...]:
         if depth > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
         with os.scandir(place) as found:
@@ -73,18 +77,18 @@ class Keeping:
             raise TreeOverrun(f"more than {self._bounds.files} files and folders")
         doubted = self._doubts(place)
         rows = [self._entry(place, f"{path}{entry.name}", entry, depth, doubted) for entry in entries]
-        return {"entries": [row for row in rows if row is not None]}
+        return tuple(row for row in rows if row is not None)
 
     def _entry(
         self, place: int, path: str, entry: "os.DirEntry[str]", depth: int, doubted: Collection[str] | None
-    ) -> tuple[str, str, int, str] | None:
+    ) -> Named | None:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             return entry.name, LINK, 0o777, os.readlink(entry.name, dir_fd=place)
         if stat.S_ISDIR(status.st_mode):
             mode = _open_to_its_owner(place, entry.name, status, 0o700)
             with opened(entry.name, OPEN_FOLDER, place) as below:
-                return entry.name, FOLDER, mode, self._objects.add_row(self._row(below, f"{path}/", depth + 1))
+                return entry.name, FOLDER, mode, self._objects.add_folder(self._entries(below, f"{path}/", depth + 1))
         if stat.S_ISREG(status.st_mode):
             mode = _open_to_its_owner(place, entry.name, status, 0o400)
             is_doubted = doubted is None or entry.name in doubted or status.st_nlink > 1

@@ -20,11 +20,12 @@ from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
-from tasks.storage.files.keeping import OPEN_FOLDER, Keeping, doubts, opened, stamp_of
+from tasks.storage.files.keeping import OPEN_FOLDER, Keeping, Named, doubts, opened, stamp_of
 from tasks.storage.files.tree_changes import FILE, FOLDER, LINK, entry_at, replaced, tree_changes
 
 _CLOCK_NS = 50_000_000
 """Above the grain of a file system's clock: of two changes within one grain, the second leaves no trace in a stamp."""
+_FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
 _MAKE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -39,6 +40,7 @@ class TreeStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path / "partial"
+        self._folders: dict[tuple[Named, ...], str] = {}
 
     def keep(
         self,
@@ -52,11 +54,11 @@ class TreeStore:
         if known is not None:
             known.clear()  # where this fails, nothing is known
         walk = Keeping(self, found, doubts(folder, watch), bounds or TreeBounds())
-        row = walk.row(folder)
-        others = {name: other for name, path in (beside or {}).items() if (other := walk.row(path))["entries"]}
-        if others:
-            row["beside"] = {name: self.add_row(other) for name, other in others.items()}
-        kept = Kept(self.add_row(row), tuple(walk.dropped))
+        entries = walk.entries(folder)
+        others = {name: other for name, path in (beside or {}).items() if (other := walk.entries(path))}
+        stored = {name: self.add_folder(other) for name, other in others.items()}
+        digest = self.add_row({"entries": entries, "beside": stored}) if stored else self.add_folder(entries)
+        kept = Kept(digest, tuple(walk.dropped))
         if known is not None:
             known.update(_settled(walk.seen))
         return kept
@@ -159,6 +161,15 @@ class TreeStore:
                 with suppress(OSError):  # its writer, or another driver, was first
                     if time.time() - path.stat().st_mtime > _ABANDONED_S:
                         path.unlink()
+
+    def add_folder(self, entries: tuple[Named, ...]) -> str:
+        """Store the list of a folder's entries; its digest. What this process stored it does not make again. Raises DiskFull."""
+        digest = self._folders.get(entries)
+        if digest is None:
+            if len(self._folders) >= _FOLDERS_REMEMBERED:
+                self._folders.clear()
+            digest = self._folders[entries] = self.add_row({"entries": entries})
+        return digest
 
     def add_row(self, row: Mapping[str, Any]) -> str:
         """Store a folder's list; its digest. Raises DiskFull."""
