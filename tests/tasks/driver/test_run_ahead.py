@@ -142,6 +142,23 @@ def test_where_no_processor_idles_the_next_stage_does_everything(
     assert len(outcomes) == SAMPLES * 4
 
 
+def test_nothing_is_saved_up_while_no_shard_waits(home: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first dialogues end all processors idle: programs would then begin all at once, beside the dialogues."""
+    looks: list[float] = []
+
+    class Meter:
+        def since_last(self) -> float:
+            looks.append(1.0)
+            return 1.0
+
+    monkeypatch.setattr(run_ahead, "IdleCores", Meter)
+    plan = plan_of(home)
+    context = context_for(plan, workers=1, cores=2)
+    with running_ahead(plan, context, client, (w.episode_id for w in plan.owed())) as ahead:
+        wait_for(lambda: len(looks) > 2 * ahead.most, "nobody looked")
+        assert ahead._allowed == 0
+
+
 class Broken(UnisolatedSandbox):
     """A sandbox that cannot run anything."""
 
