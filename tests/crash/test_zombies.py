@@ -98,10 +98,19 @@ def stopped(shard: Any, folder: Path, begun: Callable[[], bool] = lambda: False)
             assert time.monotonic() < deadline, "the shard was not begun"
             time.sleep(0.002)
         zombie.send_signal(signal.SIGSTOP)
+        while any(running_threads(zombie.pid)):  # until then it hears what the test does next
+            assert time.monotonic() < deadline, "the worker was not stopped"
+            time.sleep(0.002)
         yield zombie
     finally:
         zombie.kill()
         zombie.communicate()
+
+
+def running_threads(pid: int) -> Iterator[bool]:
+    """Whether each thread of a process may still run."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield (task / "stat").read_text().rpartition(") ")[2][0] not in "Tt"
 
 
 def come_back(zombie: "subprocess.Popen[str]") -> str:
