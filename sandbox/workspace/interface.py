@@ -26,24 +26,27 @@ SHELL_PLACE = "/shell"
 """Where a command finds the folder that carries the shell's state."""
 ENVIRONMENT_PLACE = "/environment"
 """Where a command finds the packages that it runs with, where it has some of its own."""
-IMAGE_ENVIRONMENT = "/opt/miniconda3/envs/testbed"
-"""Where an image that stands for an environment has its Python: that of SWE-bench's images."""
 _IMAGE = "image:"
 
 
-def in_image(image: str) -> str:
-    """The environment that an image has, by the image's name; it is pinned by digest."""
-    return f"{_IMAGE}{image}"
+def in_image(image: str, programs: str) -> str:
+    """The environment that an image has.
+
+    Args:
+        image: its name, pinned by digest.
+        programs: its folder of programs, `python` among them.
+    """
+    return f"{_IMAGE}{programs}:{image}"
 
 
 def image_of(environment: str) -> str:
     """The image that an environment stands for; empty where it is a digest of packages, or Parley's own."""
-    return environment.removeprefix(_IMAGE) if environment.startswith(_IMAGE) else ""
+    return environment.removeprefix(_IMAGE).partition(":")[2] if environment.startswith(_IMAGE) else ""
 
 
 def programs_of(environment: str) -> str:
     """The folder of an environment's programs, `python` among them, as a command finds it."""
-    return f"{IMAGE_ENVIRONMENT if image_of(environment) else ENVIRONMENT_PLACE}/bin"
+    return environment.removeprefix(_IMAGE).partition(":")[0] if image_of(environment) else f"{ENVIRONMENT_PLACE}/bin"
 
 
 class TreeBounds(Frozen):
@@ -120,20 +123,28 @@ class Trees(Protocol):
         Args:
             beside: more folders of the state, by name. Where all are empty, the digest is the folder's alone.
             known: digests of files by stamp; a file with a known stamp is not read. Renewed for the next call.
-            watch: tells whose stamps cannot be believed where the file system does not stamp all that is written. Without it
-                all files are read there.
+            watch: tells which folders did not change, and whose stamps cannot be believed where the file system does not stamp
+                all that is written. Without it all folders are walked, and all files are read there.
 
         Raises:
             TreeOverrun: it holds more than `bounds`. Nothing refers to what was stored until then.
         """
         ...
 
-    def restore(self, digest: str, folder: Path, beside: Mapping[str, Path], owner: int | None = None) -> dict[Stamp, str]:
+    def restore(
+        self,
+        digest: str,
+        folder: Path,
+        beside: Mapping[str, Path],
+        owner: int | None = None,
+        watch: FolderWatch | None = None,
+    ) -> dict[Stamp, str]:
         """Fill empty folders with what was kept; returns what `keep` may take as known.
 
         Args:
             beside: where the state's other folders go; those that are not named are left out.
             owner: user and group id of all that is made; the caller's where it is None.
+            watch: watches the folders from then on, for `keep`.
 
         Raises:
             CorruptRows: the store does not hold the digest, or holds spoiled content.

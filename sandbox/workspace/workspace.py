@@ -42,7 +42,7 @@ from schemas.run import Limits
 _MIB = 2**20
 _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
 """Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
-_KEEPING, _FILLING = threading.Lock(), threading.Lock()
+_KEEPING = _FILLING = threading.Lock()
 """Work of one processor: done in turn, the first workspaces of a process go on while others wait; together all would wait."""
 _NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*")
 
@@ -172,7 +172,7 @@ class Workspace:
     def _go_back(self) -> None:
         for folder in (self._folder.tree, *self._folder.beside.values()):
             _empty(folder)
-        self._known = self._trees.restore(self._tree, self._folder.tree, self._folder.beside, self._owner)
+        self._known = self._trees.restore(self._tree, self._folder.tree, self._folder.beside, self._owner, self._watch)
 
 
 @contextmanager
@@ -213,9 +213,9 @@ def open_workspace(
             made.mkdir(mode=0o755)
             if owner is not None:
                 os.chown(made, owner, owner)
-        with _FILLING:
-            known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
+            with _FILLING:
+                known = trees.restore(tree, folder.tree, folder.beside if with_state else {}, owner, watch)
             yield Workspace(commands, folder, trees, tree, known, owner, limits, bounds, watch)
     finally:
         _remove(folder.path)

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from sandbox import registry
@@ -29,7 +29,7 @@ from tasks.benchmarks.dialogue_swebench.stage import stage
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tests.tasks.benchmarks.dialogue_swebench.played import Play, Scripted, calls
+from tests.tasks.benchmarks.dialogue_swebench.played import Play, Scripted, calls, workspaces_in
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 MOST_RATIO, MOST_OPENING_S, LEAST_SHARE = 1.3, 1.0, 0.9
@@ -96,10 +96,10 @@ def _play(home: Home, staged: Staged, problem_id: str, n_episodes: int) -> None:
     answers = [calls(("bash", {"command": commands[n % len(commands)]})) for n in range(STEPS - 1)]
 
     async def play() -> None:
-        plays = [Play(home, staged, problem_id, agent="autonomous", setting="first_query") for _ in range(n_episodes)]
-        endings = await asyncio.gather(
-            *(one.played(Scripted([*answers, calls(("finish", {}))], latency_s=LATENCY_S)) for one in plays)
-        )
+        with closing(workspaces_in(home)) as shared:
+            play = Play(home, staged, problem_id, agent="autonomous", setting="first_query", workspaces=shared)
+            models = [Scripted([*answers, calls(("finish", {}))], latency_s=LATENCY_S) for _ in range(n_episodes)]
+            endings = await asyncio.gather(*(play.played(model) for model in models))
         assert {ending.stop_reason for ending in endings} == {StopReason.FINISHED}
 
     asyncio.run(play())

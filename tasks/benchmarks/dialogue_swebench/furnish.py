@@ -13,7 +13,7 @@ from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
 from schemas.problem import Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.images import FORM, Images, images_beside
+from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, Images, images_beside
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row
 from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.environments import Environments, Recipe
@@ -163,7 +163,7 @@ class _Furnishing:
             tested = self.checkouts.patched(tree, repository.test_patch)
         except SourceUnreadable as error:
             raise BadRow("repository_unreadable", f"{problem.problem_id}: {error}") from error
-        environment = in_image(image) if image else ""
+        environment = in_image(image, PROGRAMS) if image else ""
         if self.pins and needs and not image:
             environment = self.environments.keep(self.pins.recipe(needs.environment))
         needed = needs or Needs(environment="")

@@ -14,6 +14,8 @@ from tasks.benchmarks.raw_lines import BadRow
 
 OFFICIAL = "swebench"
 _OFFICIAL_NAME = "swebench/sweb.eval.x86_64.{instance}:latest"
+PROGRAMS = "/opt/miniconda3/envs/testbed/bin"
+"""Where such an image has its Python."""
 FORM = (
     f"It is the word `{OFFICIAL}`, for SWE-bench's official Docker images ({_OFFICIAL_NAME}), or another such name: {{instance}}"
     " in it stands for the instance's id in lower case with _1776_ for __, {instance_id} for the id in lower case as it is"

@@ -3,8 +3,9 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -14,11 +15,8 @@ from tasks.storage.files.tree_changes import FILE, FOLDER, LINK
 
 _MIB = 2**20
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MAKE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-
-Doubts = Callable[[int], Collection[str] | None]
-"""Descriptor of a folder -> names of files there whose stamps tell nothing; None for all."""
-
 
 Named = tuple[str, str, int, str]
 """An entry of a folder's list: name, kind, mode, and digest or target."""
@@ -36,26 +34,27 @@ class Objects(Protocol):
         ...
 
 
-def doubts(folder: Path, watch: FolderWatch | None) -> Doubts:
-    """Which stamps to doubt below a folder, by its file system and by what a watch was told."""
-    if tells_changes(folder.stat().st_dev):
-        return lambda _: ()
-    if watch is None:
-        return lambda _: None
-    watch.collect()
-    return watch.written
+@dataclass
+class Walked:
+    """What was found in a folder and all below it."""
+
+    entries: tuple[Named, ...] = ()
+    seen: dict[Stamp, str] = field(default_factory=dict[Stamp, str])
+    n_bytes: int = 0
+    n_files: int = 0
 
 
 class Keeping:
     """One walk over a workspace's folders: what was found, and how much.
 
     Args:
-        known: digests by stamp. A file whose stamp is known and not doubted is not read; nor is one that has several names, of
-            which another may have been written.
+        known: digests by stamp. A file whose stamp is known is not read, unless it has several names, of which another may have
+            been written, or was written where that leaves no stamp.
+        watch: knows all that happened until now. A folder in which nothing changed since the last walk is not walked again.
     """
 
-    def __init__(self, objects: Objects, known: Mapping[Stamp, str], doubts: Doubts, bounds: TreeBounds) -> None:
-        self._objects, self._known, self._doubts, self._bounds = objects, known, doubts, bounds
+    def __init__(self, objects: Objects, known: Mapping[Stamp, str], bounds: TreeBounds, watch: FolderWatch | None) -> None:
+        self._objects, self._known, self._bounds, self._watch = objects, known, bounds, watch
         self._stored = frozenset(known.values())
         self._bytes = self._files = 0
         self.seen: dict[Stamp, str] = {}
@@ -63,19 +62,41 @@ class Keeping:
 
     def entries(self, folder: Path) -> tuple[Named, ...]:
         """A folder's list. What it names is in the store."""
-        os.chmod(folder, 0o755)
+        found = self._watch.recall(folder) if self._watch else None
+        if isinstance(found, Walked):
+            self._count(found.n_bytes, found.n_files)
+        else:
+            found = self._walk(folder)
+            if self._watch:
+                self._watch.remember(folder, found)
+        self.seen.update(found.seen)
+        return found.entries
+
+    def _walk(self, folder: Path) -> Walked:
+        self._top, self._is_stamped, self._walked = folder, tells_changes(folder.stat().st_dev), Walked()
+        _open_to_its_owner(None, folder, folder.stat(), 0o755)
         with opened(folder, OPEN_FOLDER) as place:
-            return self._entries(place, "", 1)
+            self._walked.entries = self._entries(place, "", 1)
+        return self._walked
+
+    def _count(self, n_bytes: int, n_files: int) -> None:
+        self._bytes += n_bytes
+        self._files += n_files
+        if self._files > self._bounds.files:
+            raise TreeOverrun(f"more than {self._bounds.files} files and folders")
+        if self._bytes > self._bounds.total_mb * _MIB:
+            raise TreeOverrun(f"more than {self._bounds.total_mb} MiB in all files together")
 
     def _entries(self, place: int, path: str, depth: int) -> tuple[Named, ...]:
         if depth > self._bounds.depth:
             raise TreeOverrun(f"folders deeper than {self._bounds.depth} levels")
         with os.scandir(place) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-        self._files += len(entries)
-        if self._files > self._bounds.files:
-            raise TreeOverrun(f"more than {self._bounds.files} files and folders")
-        doubted = self._doubts(place)
+        self._walked.n_files += len(entries)
+        self._count(0, len(entries))
+        doubted = self._watch.written(place, self._top) if self._watch else None
+        if self._is_stamped:
+            doubted = ()
         rows = [self._entry(place, f"{path}{entry.name}", entry, depth, doubted) for entry in entries]
         return tuple(row for row in rows if row is not None)
 
@@ -98,11 +119,10 @@ class Keeping:
         return None
 
     def _file(self, place: int, path: str, name: str, status: os.stat_result, is_doubted: bool) -> str:
-        self._bytes += status.st_size
         if status.st_size > self._bounds.file_mb * _MIB:
             raise TreeOverrun(f"{path!r} has {status.st_size} bytes, more than {self._bounds.file_mb} MiB")
-        if self._bytes > self._bounds.total_mb * _MIB:
-            raise TreeOverrun(f"more than {self._bounds.total_mb} MiB in all files together")
+        self._walked.n_bytes += status.st_size
+        self._count(status.st_size, 0)
         stamp = stamp_of(status)
         digest = None if is_doubted else self._known.get(stamp)
         if digest is None:
@@ -112,7 +132,7 @@ class Keeping:
             digest = hashlib.sha256(content).hexdigest()
             if digest not in self._stored:
                 self._objects.put(digest, content)
-        self.seen[stamp] = digest
+        self._walked.seen[stamp] = digest
         return digest
 
 
@@ -131,7 +151,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _open_to_its_owner(folder: int, name: str, status: os.stat_result, needed: int) -> int:
+def _open_to_its_owner(folder: int | None, name: str | Path, status: os.stat_result, needed: int) -> int:
     """The entry's mode from now on: at least `needed`, and nothing beside the rights to read, write and execute."""
     mode = stat.S_IMODE(status.st_mode) & 0o777 | needed
     if mode != stat.S_IMODE(status.st_mode):
@@ -145,3 +165,10 @@ def _read_all(descriptor: int, size: int) -> bytes:
     while parts[-1] and len(parts[0]) != size:
         parts.append(os.read(descriptor, _MIB))
     return b"".join(parts)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write a whole content to an open file."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]

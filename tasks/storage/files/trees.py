@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import time
-import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,14 +19,15 @@ from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
-from tasks.storage.files.keeping import OPEN_FOLDER, Keeping, Named, doubts, opened, stamp_of
-from tasks.storage.files.tree_changes import FILE, FOLDER, LINK, entry_at, replaced, tree_changes
+from tasks.storage.files.filling import Filling
+from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, opened, write_all
+from tasks.storage.files.packing import packed, unpacked
+from tasks.storage.files.tree_changes import entry_at, replaced, tree_changes
 
 _CLOCK_NS = 50_000_000
 """Above the grain of a file system's clock: of two changes within one grain, the second leaves no trace in a stamp."""
 _FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
-_MAKE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TreeStore:
@@ -53,7 +53,9 @@ class TreeStore:
         found = dict(known or {})
         if known is not None:
             known.clear()  # where this fails, nothing is known
-        walk = Keeping(self, found, doubts(folder, watch), bounds or TreeBounds())
+        if watch is not None:
+            watch.collect()
+        walk = Keeping(self, found, bounds or TreeBounds(), watch)
         entries = walk.entries(folder)
         others = {name: other for name, path in (beside or {}).items() if (other := walk.entries(path))}
         stored = {name: self.add_folder(other) for name, other in others.items()}
@@ -64,15 +66,19 @@ class TreeStore:
         return kept
 
     def restore(
-        self, digest: str, folder: Path, beside: Mapping[str, Path] | None = None, owner: int | None = None
+        self,
+        digest: str,
+        folder: Path,
+        beside: Mapping[str, Path] | None = None,
+        owner: int | None = None,
+        watch: FolderWatch | None = None,
     ) -> dict[Stamp, str]:
-        seen: dict[Stamp, str] = {}
-        row = self._row(digest)
-        self._fill(folder, row, owner, seen)
+        row, filling = self._row(digest), Filling(self.get, self._row, owner, watch)
+        filling.fill(folder, row)
         for name, place in (beside or {}).items():
             if name in row.get("beside", {}):
-                self._fill(place, self._row(row["beside"][name]), owner, seen)
-        return _settled(seen)
+                filling.fill(place, self._row(row["beside"][name]))
+        return _settled(filling.seen)
 
     def without_state(self, digest: str) -> str:
         """Digest of the files alone, without what a workspace carries beside them: equal files give equal digests.
@@ -116,7 +122,7 @@ class TreeStore:
         place = self._place(digest)
         if not os.path.exists(place):
             with naming_full_disk("a workspace's file", self._path, len(content)):
-                self._write(place, zlib.compress(content, 1))
+                self._write(place, packed(content))
 
     def get(self, digest: str) -> bytes:
         """One object.
@@ -127,8 +133,8 @@ class TreeStore:
         place = self._place(digest)
         try:
             with open(place, "rb", buffering=0) as file:
-                content = zlib.decompress(file.readall())
-        except (OSError, zlib.error) as error:
+                content = unpacked(file.readall())
+        except (OSError, ValueError) as error:
             raise CorruptRows(f"{place}: no object of the tree store ({error}); run what made it again") from error
         if hashlib.sha256(content).hexdigest() != digest:
             raise CorruptRows(f"{place}: its content is not what its name says; remove it and run what made it again")
@@ -142,8 +148,8 @@ class TreeStore:
         if not self._partial.is_dir():
             self._partial.mkdir(parents=True, exist_ok=True)
         try:
-            with opened(temporary, _MAKE_FILE) as descriptor:
-                _write_all(descriptor, data)
+            with opened(temporary, MAKE_FILE) as descriptor:
+                write_all(descriptor, data)
             try:
                 os.replace(temporary, place)
             except FileNotFoundError:
@@ -180,36 +186,6 @@ class TreeStore:
             return json.loads(self.get(digest))
         except ValueError as error:
             raise CorruptRows(f"{digest}: names no folder of the tree store {self._path}") from error
-
-    def _fill(self, folder: Path, row: dict[str, Any], owner: int | None, seen: dict[Stamp, str]) -> None:
-        with opened(folder, OPEN_FOLDER) as place:
-            self._fill_open(place, row, owner, seen)
-
-    def _fill_open(self, place: int, row: dict[str, Any], owner: int | None, seen: dict[Stamp, str]) -> None:
-        for name, kind, mode, what in row["entries"]:
-            if kind == LINK:
-                os.symlink(what, name, dir_fd=place)
-                if owner is not None:
-                    os.chown(name, owner, owner, dir_fd=place, follow_symlinks=False)
-                continue
-            if kind == FOLDER:
-                os.mkdir(name, 0o700, dir_fd=place)
-            with opened(name, OPEN_FOLDER if kind == FOLDER else _MAKE_FILE, place) as made:
-                if kind == FOLDER:
-                    self._fill_open(made, self._row(what), owner, seen)
-                else:
-                    _write_all(made, self.get(what))
-                if owner is not None:
-                    os.fchown(made, owner, owner)
-                os.fchmod(made, mode)
-                if kind == FILE:
-                    seen[stamp_of(os.fstat(made))] = what
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _settled(seen: Mapping[Stamp, str]) -> dict[Stamp, str]:

@@ -66,7 +66,15 @@ def test_the_parent_is_not_visible_in_proc(bubblewrap: BubblewrapSandbox):
     assert done.stdout in (b"", b"[b'']\n")  # nobody else's, or empty
 
 
-PACKAGES = ("pydantic", "pydantic_core", "annotated_types", "typing_inspection", "typing_extensions.py", "pyseccomp.py")
+PACKAGES = (
+    "pydantic",
+    "pydantic_core",
+    "annotated_types",
+    "typing_inspection",
+    "typing_extensions.py",
+    "pyseccomp.py",
+    "pyarrow",
+)
 SCRIPT = """
 import json
 from sandbox.conformance import CASES

@@ -103,15 +103,69 @@ CHANGES = (
 )
 
 
-def test_what_has_not_changed_is_not_read(kept: Kept, read: list[int]):
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Folders that were walked."""
+    folders: list[Path] = []
+    really = keeping.Keeping._walk
+    monkeypatch.setattr(keeping.Keeping, "_walk", lambda walk, folder: folders.append(folder) or really(walk, folder))
+    return folders
+
+
+def test_what_has_not_changed_is_not_looked_at(kept: Kept, looked: list[Path]):
     assert kept.again() == kept.digest
+    assert looked == []
+
+
+def test_files_that_did_not_change_are_not_read(kept: Kept, folder: Path, read: list[int]):
+    (folder / "a").chmod(0o700)
+    assert kept.again() != kept.digest
     assert read == []
+
+
+def test_bounds_hold_for_what_is_not_looked_at(kept: Kept):
+    with pytest.raises(TreeOverrun):
+        kept.again(TreeBounds(files=3))
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_is_seen(kept: Kept, folder: Path, tmp_path: Path, change: Callable[[Path], None]):
     change(folder)
     assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
+
+
+def other_names(folder: Path) -> None:
+    (folder / "a" / "f").rename(folder / "a" / "g")
+
+
+def other_mode(folder: Path) -> None:
+    (folder / "b" / "f").chmod(0o755)
+
+
+def other_link(folder: Path) -> None:
+    (folder / "b" / "link").symlink_to("f")
+
+
+@pytest.mark.parametrize("change", [*CHANGES, other_names, other_mode, other_link])
+def test_every_change_after_the_folder_was_filled_is_seen(folder: Path, tmp_path: Path, change: Callable[[Path], None]):
+    store = TreeStore(tmp_path / "store")
+    digest = store.keep(folder).digest
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made, closing(FolderWatch()) as watch:
+        filled = Path(made)
+        known = store.restore(digest, filled, watch=watch)
+        assert store.keep(filled, {}, known, watch=watch).digest == digest
+        change(filled)
+        assert store.keep(filled, {}, known, watch=watch).digest == TreeStore(tmp_path / "other").keep(filled).digest != digest
+
+
+def test_a_filled_folder_is_not_looked_at(folder: Path, tmp_path: Path, looked: list[Path]):
+    store = TreeStore(tmp_path / "store")
+    digest = store.keep(folder).digest
+    looked.clear()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made, closing(FolderWatch()) as watch:
+        known = store.restore(digest, Path(made), watch=watch)
+        assert store.keep(Path(made), {}, known, watch=watch).digest == digest
+    assert looked == []
 
 
 def test_only_the_file_that_was_mapped_is_read(kept: Kept, folder: Path, read: list[int]):

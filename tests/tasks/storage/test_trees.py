@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -235,3 +236,25 @@ def test_what_a_killed_writer_left_goes_after_a_day(store: TreeStore, folder: Pa
     os.utime(left, (long_ago, long_ago))
     store.remove_abandoned()
     assert (left.exists(), fresh.exists()) == (False, True)
+
+
+def test_what_an_earlier_release_stored_is_read(tmp_path: Path):
+    """It packed by zlib."""
+    store = TreeStore(tmp_path)
+    digest = store.add(b"a file")
+    place = tmp_path / digest[:2] / digest[2:]
+    place.write_bytes(zlib.compress(b"a file"))
+    assert store.get(digest) == b"a file"
+
+
+@pytest.mark.parametrize("at", [0, 6, 9, 20, -1])
+def test_a_spoiled_object_is_named(tmp_path: Path, at: int):
+    """Whichever byte it is: of the mark, of the size, of the content."""
+    store = TreeStore(tmp_path)
+    digest = store.add(bytes(range(256)) * 20)
+    place = tmp_path / digest[:2] / digest[2:]
+    spoiled = bytearray(place.read_bytes())
+    spoiled[at] ^= 0xFF
+    place.write_bytes(spoiled)
+    with pytest.raises(CorruptRows, match=digest[2:]):
+        store.get(digest)

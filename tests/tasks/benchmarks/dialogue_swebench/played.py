@@ -74,6 +74,8 @@ class Play:
     agent: str | None = "interactive"
     setting: str = "full"
     options: dict[str, str] | None = None
+    workspaces: RunWorkspaces | None = None
+    """Those of a worker, which its dialogues share; the dialogue's own otherwise."""
 
     def __call__(
         self,
@@ -117,7 +119,7 @@ class Play:
         if self.agent is None:
             return await play_dialogue(opening, BENCHMARK.play.cast(request(None)), keep)
         agent = agents.load(self.agent)
-        workspaces = RunWorkspaces("bubblewrap", TreeStore(self.home.trees), 2, Environments(self.home.environments))
+        workspaces = self.workspaces or workspaces_in(self.home)
         options = {option.name: option.default for option in agent.options} | (self.options or {})
         assert problem.repo is not None
         asked = AgentRequest(
@@ -132,4 +134,10 @@ class Play:
             async with agent.begin(asked) as make_seat:
                 return await play_dialogue(opening, BENCHMARK.play.cast(request(make_seat)), keep)
         finally:
-            workspaces.close()
+            if self.workspaces is None:
+                workspaces.close()
+
+
+def workspaces_in(home: Home) -> RunWorkspaces:
+    """A worker's workspaces; to be closed."""
+    return RunWorkspaces("bubblewrap", TreeStore(home.trees), 2, Environments(home.environments))

@@ -16,7 +16,7 @@ from schemas.verdict import FailureReason
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.benchmarks.dialogue_swebench.furnish import furnish
-from tasks.benchmarks.dialogue_swebench.images import Images
+from tasks.benchmarks.dialogue_swebench.images import PROGRAMS, Images
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.files.git_repositories import Repository
@@ -185,7 +185,7 @@ def test_an_older_python_of_an_image_is_unscored_and_no_failure(
 ) -> None:
     repository = furnished_sample(Home(tmp_path)).problems[0].repo
     assert repository is not None
-    program = PatchProgram("", repository.model_copy(update={"environment": in_image(f"x{DIGEST}")}))
+    program = PatchProgram("", repository.model_copy(update={"environment": in_image(f"x{DIGEST}", PROGRAMS)}))
     limits = BENCHMARK.programs.limits
     store = TreeStore(Home(tmp_path).trees)
     opened: Any = OldPython(version, code)
