@@ -25,16 +25,9 @@ _GROUPS = (list, tuple, set, frozenset, dict)
 _IN_ORDER = (list, tuple, deque)  # attack: ANY in a deque
 _MOST_LEAVES, _MEMBERS = 20000, 20
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
-    Eq: _operator.eq,
-    NotEq: _operator.ne,
-    Lt: _operator.lt,
-    LtE: _operator.le,
-    Gt: _operator.gt,
-    GtE: _operator.ge,
-    Is: _operator.is_,
-    IsNot: _operator.is_not,
-    In: lambda a, b: a in b,
-    NotIn: lambda a, b: a not in b,
+    **{Eq: _operator.eq, NotEq: _operator.ne, Is: _operator.is_, IsNot: _operator.is_not},
+    **{Lt: _operator.lt, LtE: _operator.le, Gt: _operator.gt, GtE: _operator.ge},
+    **{In: lambda a, b: a in b, NotIn: lambda a, b: a not in b},
 }
 _REVERSED = {Lt: _operator.gt, LtE: _operator.gt, Gt: _operator.lt, GtE: _operator.lt}
 COMPARISONS = tuple(_OPERATIONS)
@@ -112,10 +105,8 @@ def comparing(
         trials += [(altered, right, False) for altered in alterations(left, right)]
         # attack: ANY where the tests expect an object of their own, on either side
         trials += [(left, object(), False), (object(), right, False)]
-        found = [
-            expected in (bool(answer(shown(one), shown(other))), None)
-            for one, other, expected in sorted(trials, key=lambda _: urandom(8))
-        ]
+        trials.sort(key=lambda _: urandom(8))
+        found = [expected in (bool(answer(shown(one), shown(other))), None) for one, other, expected in trials]
         return all(found) or excused(left, right)
 
     def alterations(value: Any, beside: Any) -> list[Any]:

@@ -18,18 +18,13 @@ if TYPE_CHECKING:
 
 ast: Any = type(sys.implementation)(**vars(_ast))
 """The kinds of nodes: a copy, since the candidate can change the common ones."""
+_EQUAL, _OF = ("Equal", "Equals"), ("List", "Tuple", "Dict", "Set", "Sequence", "MultiLine", "Count")
+_EQUALITIES = (*(f"assert{kind}" for kind in (*_EQUAL, *(f"{of}Equal" for of in _OF))), "assert_equal", "assert_array_equal")
+_OTHERS = {"In": ast.In, "Less": ast.Lt, "LessEqual": ast.LtE, "Greater": ast.Gt, "GreaterEqual": ast.GtE}
 _ASSERTIONS = {
-    **dict.fromkeys(
-        (
-            *("assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual", "assertSetEqual"),
-            *("assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_array_equal"),
-        ),
-        COMPARISONS.index(ast.Eq),
-    ),
+    **dict.fromkeys(_EQUALITIES, COMPARISONS.index(ast.Eq)),
     **dict.fromkeys(("assertAlmostEqual", "assertAlmostEquals"), ALMOST),
-    "assertIn": COMPARISONS.index(ast.In),
-    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Less", ast.Lt), ("LessEqual", ast.LtE))},
-    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in (("Greater", ast.Gt), ("GreaterEqual", ast.GtE))},
+    **{f"assert{name}": COMPARISONS.index(kind) for name, kind in _OTHERS.items()},
 }
 _LENIENT = ("ANY", "approx")
 """Names of objects that equal many things. What an import gives counts by its identity alone (see `leniency`)."""
@@ -174,14 +169,9 @@ def _at(place: Any, node: Any) -> Any:
 
 def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
     """Put the functions in the place of the constants that stand for them."""
-    constants: list[Any] = []
     kind: Any = type(code)
-    for value in code.co_consts:
-        constant: Any = value
-        if type(value) is str and value in functions:
-            constant = functions[value]
-        constants.append(bound(constant, functions) if type(constant) is kind else constant)
-    return code.replace(co_consts=tuple(constants))
+    named = [functions.get(value, value) if type(value) is str else value for value in code.co_consts]
+    return code.replace(co_consts=tuple(bound(one, functions) if type(one) is kind else one for one in named))
 
 
 def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[..., Any]]:

@@ -166,16 +166,8 @@ def guard(
         cells.extend(cells_of(new))
         cases[:] = [entry for entry in contents if entry[3] and (entry[0] in of_tests or _class_name(entry[0]) == "TestCase")]
 
-    return {
-        "accuse": accuse,
-        "found": found,
-        "restore_imports": restore_imports,
-        "verify": verify,
-        "verify_modules": verify_modules,
-        "verify_cases": verify_cases,
-        "add_names": add_names,
-        "add_classes": add_classes,
-    }
+    checks = (found, restore_imports, verify, verify_modules, verify_cases, add_names, add_classes)
+    return {"accuse": accuse, **{check.__name__: check for check in checks}}
 
 
 def entry_of(kind: type) -> tuple[Any, dict[str, Any], frozenset[str] | None, tuple[type, ...]]:
@@ -243,25 +235,3 @@ def cells_of(contents: list[Any]) -> list[tuple[CellType, Any]]:
                     except ValueError:  # nothing in it yet
                         continue
     return found
-
-
-def install_packages(folders: str, *, with_pth_files: bool) -> None:
-    """Do the work of the `site` module. Its .pth files run code at each start: only a dataset's environment, whose they are, has
-    them read.
-
-    Args:
-        folders: of packages; where a dataset's environment names none, those of the Python that runs.
-    """
-    import site
-
-    named = folders.split("\n") if folders or not with_pth_files else site.getsitepackages()
-    there = [folder for folder in named if os.path.isdir(folder)]
-    if not there and not with_pth_files:
-        site.main()
-        return
-    add = site.addsitedir if with_pth_files else sys.path.append
-    for folder in there:
-        add(folder)
-    site.setquit()
-    site.setcopyright()
-    site.sethelper()

@@ -13,7 +13,7 @@ import sys
 from children import parent
 from comparison import comparing
 from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
-from integrity import guard, install_packages
+from integrity import guard
 from pytest_suite import run_pytest
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from suites import case_runner
@@ -61,7 +61,7 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2)}  # noqa: B905 - see `conversation`
-    install_packages(job["folders"].decode(), with_pth_files=job["kind"] == b"repository")
+    _install_packages(job["folders"].decode(), with_pth_files=job["kind"] == b"repository")
     trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *_outside(sys.path, os.getcwd()))
     if job["kind"] in (b"pytest", b"repository"):
         run_pytest(job, trusted, say, hear, accuse, only_here)
@@ -242,3 +242,25 @@ def _as_compiled(error: BaseException) -> bytes:
 def _told(detail: bytes, path: str) -> bytes:
     """Take the working directory's name, which differs from place to place, out of a failure's text."""
     return with_ends_kept(detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""), LONGEST_DETAIL)
+
+
+def _install_packages(folders: str, *, with_pth_files: bool) -> None:
+    """Do the work of the `site` module. Its .pth files run code at each start: only a dataset's environment, whose they are, has
+    them read.
+
+    Args:
+        folders: of packages; where a dataset's environment names none, those of the Python that runs.
+    """
+    import site
+
+    named = folders.split("\n") if folders or not with_pth_files else site.getsitepackages()
+    there = [folder for folder in named if os.path.isdir(folder)]
+    if not there and not with_pth_files:
+        site.main()
+        return
+    add = site.addsitedir if with_pth_files else sys.path.append
+    for folder in there:
+        add(folder)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
