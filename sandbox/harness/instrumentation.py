@@ -170,7 +170,7 @@ def _at(place: Any, node: Any) -> Any:
 def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
     """Put the functions in the place of the constants that stand for them."""
     kind: Any = type(code)
-    named = [functions.get(value, value) if type(value) is str else value for value in code.co_consts]
+    named: list[Any] = [functions.get(value, value) if type(value) is str else value for value in code.co_consts]
     return code.replace(co_consts=tuple(bound(one, functions) if type(one) is kind else one for one in named))
 
 
