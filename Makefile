@@ -1,7 +1,8 @@
 # Everything a user or a developer types. `make` alone lists it.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# Tests wait as much as they reckon: twice two processors are busy with four. CI, with all that takes long, keeps to two.
+PYTEST_ARGS ?= -n $(if $(CI),2,4) --dist loadfile
 
 VENV := .venv
 BIN := $(VENV)/bin

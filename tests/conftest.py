@@ -41,8 +41,11 @@ LONGEST_FIRST = (
     "flows/night/test_disk_full.py",
     "flows/cli/test_cli_pipeline.py",
     "flows/orchestration/test_prefect_server.py",
+    "secrets/test_key.py",
+    "tasks/benchmarks/codeif/test_golden.py",
     "sandbox/attacks/test_attacks.py",
     "corruptions/test_corruptions.py",
+    "flows/site/test_site_browser.py",
     "flows/orchestration/test_dask_cluster.py",
     "flows/night/test_night_of_two_benchmarks.py",
     "flows/night/test_signals.py",
@@ -52,7 +55,6 @@ LONGEST_FIRST = (
     "flows/cli/test_golden_cli.py",
     "flows/night/test_two_nights.py",
     "flows/night/test_quality_gate.py",
-    "secrets/test_key.py",
     "warehouse/test_publish_concurrency.py",
 )
 """Modules that begin before all others: one of them begun at the end would keep a single processor at work."""

@@ -21,6 +21,8 @@ from tasks.storage.parquet_store import Lake
 from tests.own_files import ROOT
 from warehouse.connect import query
 
+pytestmark = pytest.mark.slow
+
 KEPT = ROOT / "tests" / "fixtures" / "lakes" / "before_growth.tar.xz"
 N_RUNS = 8
 
@@ -99,7 +101,6 @@ def as_many(request: EvaluationRequest, problems: int) -> EvaluationRequest:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.usefixtures("served_home", "bubblewrap")
 def test_a_run_of_before_is_made_again_without_a_call(migrated: Home) -> None:
     requests = [as_many(request_of(record), record.n_episodes) for record in records(migrated)]

@@ -36,6 +36,7 @@ def test_model_to_arrow_and_back_is_the_same_model(table: Table, data: st.DataOb
     assert from_arrow(arrow, table.model) == rows
 
 
+@pytest.mark.slow
 @tables
 @settings(max_examples=15)
 @given(data=st.data())
@@ -53,6 +54,7 @@ def test_no_rows_are_a_table_with_the_full_schema(table: Table):
     assert read.schema.names == list(table.model.model_fields)
 
 
+@pytest.mark.slow
 @tables
 @settings(max_examples=10)
 @given(data=st.data())

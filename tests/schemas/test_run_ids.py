@@ -149,6 +149,7 @@ PARTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(data=st.data(), parts=PARTS)
 @pytest.mark.parametrize("name", ["code", "tests", "runner_version", "environment", "limits", "kind"])
 def test_each_ingredient_changes_a_verdict(name: str, data: st.DataObject, parts: dict[str, Any]):

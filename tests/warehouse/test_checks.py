@@ -268,6 +268,7 @@ def test_a_corrupted_table_is_blocked_by_the_rule_that_names_it(table: str, rule
     assert caught.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "rule", "spoil"), WARNINGS, ids=names(WARNINGS))
 def test_a_doubtful_table_is_warned_of_and_not_blocked(table: str, rule: str, spoil: Any):
     lenient = full_context(check_served_model=None, contained_episodes=None)

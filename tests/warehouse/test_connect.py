@@ -71,6 +71,7 @@ def test_a_home_with_quotes_in_its_path_is_read(tmp_path: Path) -> None:
     assert query(lake.home, "select count(*) from runs")[1] == [(4,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

@@ -14,6 +14,8 @@ from tests.warehouse.comparison.checkpoints import checkpoint, empty_lake, passi
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import IA
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

@@ -117,6 +117,7 @@ def test_a_dead_endpoint_is_one_message(home: Path) -> None:
     assert not (home / "prefect").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_the_endpoint_does_not_serve_is_one_message(home: Path) -> None:
     not_found = Reply(status=404, code="model_not_found", message="The model `other` does not exist.")
     with model_server([not_found] * 4, models=("mock",)) as server:

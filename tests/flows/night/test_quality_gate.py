@@ -44,6 +44,7 @@ def without_last(rows: list[Row]) -> list[Row]:
     return rows[:-1]
 
 
+@pytest.mark.long
 def test_a_run_with_a_corrupted_table_is_withheld(standing_home: Path) -> None:
     run = (*RUN, "--dataset-version", "sample")
     line = parley(standing_home, *run, "--json").json()

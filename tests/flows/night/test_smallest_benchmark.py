@@ -19,6 +19,7 @@ def test_it_has_fewer_than_60_lines() -> None:
     assert SMALLEST.read_text(encoding="utf-8").count("\n") < 60
 
 
+@pytest.mark.long
 def test_gold_passes_and_empty_fails(served_home: Path, tmp_path: Path) -> None:
     write_plugin(tmp_path / "plugin", "smallest", "tests.tasks.benchmarks.smallest:BENCHMARK")
     environ = {"PYTHONPATH": os.pathsep.join((str(tmp_path / "plugin"), str(ROOT)))}

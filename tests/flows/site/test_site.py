@@ -27,6 +27,8 @@ from warehouse.checks.context import CheckContext
 from warehouse.checks.docs import _index
 from warehouse.site_rows import SiteRows
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = """</script></pre></code><img src=x onerror="document.title='OWNED'"><script>document.title='OWNED'</script>
 ```py"onmouseover="document.title='OWNED'
 '''</code><svg/onload=document.title='OWNED'>
@@ -288,7 +290,6 @@ def test_a_comparison_has_both_transcripts(site: Path) -> None:
     assert all("answer 1 of attempt" in text and "OWNED" in text for text in both)
 
 
-@pytest.mark.slow
 def test_the_same_site_comes_out_again_and_nothing_else_is_replaced(site: Path, tmp_path: Path) -> None:
     home = site.parent / "home"
     again = tmp_path / "again"

@@ -56,6 +56,7 @@ def _command_lines(process: psutil.Process) -> Iterator[str]:
             yield " ".join(child.cmdline())
 
 
+@pytest.mark.slow
 def test_kept_files_are_not_lost_silently(zygote: ZygoteSandbox):
     zygote_pool.close_idle()
     earlier = _sandboxes()

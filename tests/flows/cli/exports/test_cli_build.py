@@ -21,7 +21,7 @@ from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.constructed import BENCHMARK, PAIRS
 from tests.tasks.benchmarks.convcode.live_runs import PROBLEMS, play, record, spec
 
-pytestmark = pytest.mark.usefixtures("bubblewrap")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
 WHAT, MODEL = "convcode-logs", "recorded:lab/subject"
 EXPERT, NOVICE = "live[f_c,f_e*,f_v*]", "live[f_c,f_e,f_v]"

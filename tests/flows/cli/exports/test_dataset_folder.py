@@ -13,6 +13,8 @@ from tests.warehouse.small_run import Run
 from warehouse.connect import query
 from warehouse.publication.publish import publish
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> SmallLake:
@@ -66,7 +68,6 @@ def test_the_card_has_no_markup_of_a_name(folder: Path) -> None:
     assert "instruction_accuracy" in card
 
 
-@pytest.mark.slow
 def test_the_library_of_the_hub_loads_it(folder: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="the library datasets is not installed: make embeddings")
     loaded = datasets.load_dataset(str(folder), "scores", cache_dir=str(tmp_path))

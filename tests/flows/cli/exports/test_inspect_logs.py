@@ -15,6 +15,8 @@ from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import FRACTION, IA, Run
 from warehouse.publication.publish import publish
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make inspect")
 HOSTILE = "</script>\x1b[31m\u202e {{ 7 * 7 }} \ud83d".encode("utf-8", "ignore").decode() + "\x00end"
 

@@ -15,6 +15,8 @@ from tasks.storage.home import Home
 from tests.tasks.benchmarks.convcode.played import live, static
 from tests.tasks.benchmarks.convcode.small_lake import SIMULATOR, ConvCodeLake, model
 
+pytestmark = pytest.mark.slow
+
 EXPERT, REPLAYED = "live[f_c,f_e*,f_v*]", "static[f_c,f_e*,f_v*]"
 TURNS = {"turns": "3"}
 LATER = "2026-01-09T00:00:00Z"
@@ -199,7 +201,6 @@ def test_what_cannot_be_exported_is_said(home: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.slow
 def test_runs_whose_feedback_is_not_replayed_have_nothing_to_correlate(tmp_path: Path) -> None:
     lake = ConvCodeLake(tmp_path)
     lake.run(model("a"), "live[f_c]", (live("-+"),), TURNS)

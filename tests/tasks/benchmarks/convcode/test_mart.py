@@ -13,6 +13,8 @@ from tests.tasks.benchmarks.convcode.small_lake import SIMULATOR, ConvCodeLake, 
 from warehouse.connect import query
 from warehouse.intervals import wilson
 
+pytestmark = pytest.mark.slow
+
 EXPERT, COMPILER, REPLAYED = "live[f_c,f_e*,f_v*]", "live[f_c]", "static[f_c,f_e*,f_v*]"
 TURNS = {"turns": "3"}
 LEAKY, PLAIN = "As in the reference solution, return x.", "Return x."
@@ -122,7 +124,6 @@ def test_a_row_says_which_run_it_is_of(home: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_an_unknown_price_or_count_of_tokens_is_null_and_not_zero(tmp_path: Path) -> None:
     lake = ConvCodeLake(tmp_path)
     lake.run(model("alpha"), EXPERT, (live("-+", verbal=(PLAIN,), name="P1"),), TURNS, SIMULATOR)

@@ -82,6 +82,7 @@ def test_a_name_stays_as_it_is_and_a_path_becomes_whole() -> None:
     assert found == {"images": "swebench", "environments": str(Path.cwd() / "pins.json")}
 
 
+@pytest.mark.slow
 def test_the_tree_of_an_image_is_the_base_commit_and_what_was_built(
     staged: Staged, daemon: Callable[..., None], tmp_path: Path
 ) -> None:
