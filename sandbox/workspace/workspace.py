@@ -42,7 +42,7 @@ from schemas.run import Limits
 _MIB = 2**20
 _IN_MEMORY, _SPARE_MB = Path("/dev/shm"), 4096
 """Where folders are made in memory, and what is left to programs when all of them have grown to their bounds."""
-_KEEPING = _FILLING = threading.Lock()
+_KEEPING, _FILLING = threading.Lock(), threading.Lock()
 """Work of one processor: done in turn, the first workspaces of a process go on while others wait; together all would wait."""
 _NAME = re.compile(r"parley-workspace-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-(?:(?P<most_mb>\d+)-)?.*")
 
