@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 ast: Any = type(sys.implementation)(**vars(_ast))
 """The kinds of nodes: a copy, since the candidate can change the common ones."""
-_EQUAL, _OF = ("Equal", "Equals"), ("List", "Tuple", "Dict", "Set", "Sequence", "MultiLine", "Count")
-_EQUALITIES = (*(f"assert{kind}" for kind in (*_EQUAL, *(f"{of}Equal" for of in _OF))), "assert_equal", "assert_array_equal")
+_EQUALITIES = (
+    *("assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual", "assertSetEqual"),
+    *("assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assert_equal", "assert_array_equal"),
+)
 _OTHERS = {"In": ast.In, "Less": ast.Lt, "LessEqual": ast.LtE, "Greater": ast.Gt, "GreaterEqual": ast.GtE}
 _ASSERTIONS = {
     **dict.fromkeys(_EQUALITIES, COMPARISONS.index(ast.Eq)),

@@ -73,8 +73,9 @@ class Keeping:
         return found.entries
 
     def _walk(self, folder: Path) -> Walked:
-        self._top, self._is_stamped, self._walked = folder, tells_changes(folder.stat().st_dev), Walked()
-        _open_to_its_owner(None, folder, folder.stat(), 0o755)
+        status = folder.stat()
+        self._top, self._is_stamped, self._walked = folder, tells_changes(status.st_dev), Walked()
+        _open_to_its_owner(None, folder, status, 0o755)
         with opened(folder, OPEN_FOLDER) as place:
             self._walked.entries = self._entries(place, "", 1)
         return self._walked

@@ -70,6 +70,16 @@ def test_an_agent_killed_at_any_moment_runs_every_kept_command_once(
     assert not list((tmp_path / "tmp").glob("parley-workspace-*"))
 
 
+@pytest.mark.parametrize(("source", "target"), [("/testbed/f", "/tmp/f"), ("/tmp/f", "/testbed/f"), ("/testbed/f", "/shell/f")])
+def test_no_file_has_names_in_two_trees(bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str, source: str, target: str):
+    """What is written in one tree would not be told of in the other, which would not be looked at (see `FolderWatch`)."""
+    begin = "import os, sys; held = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); "
+    with open_workspace(bubblewrap, trees, empty) as workspace:
+        for name in ("sys.argv[1]", "f'/proc/self/fd/{held}'"):
+            done = workspace.run(("{python}", "-c", f"{begin}os.link({name}, sys.argv[2])", source, target))
+            assert b"Invalid cross-device link" in done.stderr
+
+
 def test_grading_gets_a_place_of_its_own(bubblewrap: BubblewrapSandbox, trees: TreeStore, empty: str):
     """An agent's shell, its temporary files and whatever it does later do not reach the workspace that grades it."""
     with open_workspace(bubblewrap, trees, empty) as agents:
