@@ -8,7 +8,8 @@ from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
 from tasks.dialogue.agents.repository.loop import MOST_STEPS, RepositorySeat
-from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.dialogue.agents.repository.opening import opened_meanwhile
+from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill
 
 STEPS = "steps"
@@ -48,20 +49,24 @@ async def _begin(request: AgentRequest, system: str) -> AsyncIterator[MakeSeat]:
         yield seat
 
 
-@asynccontextmanager
-async def open_repository(request: AgentRequest) -> AsyncIterator[SeatWorkspace]:
-    """The dialogue's workspace, in the state of its last step.
+def open_repository(request: AgentRequest) -> AbstractAsyncContextManager[SeatWorkspace]:
+    """The dialogue's workspace, in the state of its last step. It opens while the body runs, and its users wait for it.
 
     Raises:
         ConfigError: the dialogue has no repository.
-        SandboxUnavailable: its shell does not start.
     """
     if request.tree is None or request.workspaces is None:
         raise ConfigError(
             "this agent works in a repository, and the dialogue's problem has none: take another agent or benchmark"
         )
+    return opened_meanwhile(_with_shell(request, request.workspaces, request.tree))
+
+
+@asynccontextmanager
+async def _with_shell(request: AgentRequest, workspaces: Workspaces, tree: str) -> AsyncIterator[SeatWorkspace]:
+    """Raises SandboxUnavailable where its shell does not start."""
     kept = [step.tree for step in request.steps if step.tree is not None]
-    async with request.workspaces.open(kept[-1] if kept else request.tree, environment=request.environment) as workspace:
+    async with workspaces.open(kept[-1] if kept else tree, environment=request.environment) as workspace:
         if not kept:
             done = await workspace.shell(_SHELL_STATE.format(programs=programs_of(request.environment)))
             if done.completed.exit_code != 0:
