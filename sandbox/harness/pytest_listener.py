@@ -115,3 +115,17 @@ def listener(
     ):
         setattr(plugin, hook.__name__, hook)
     return plugin
+
+
+def once_loaded(call: Callable[[], None]) -> Any:
+    """Make a plugin that calls a function once the environment's plugins are loaded, before they or pytest read the project."""
+    import pytest
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests() -> Iterator[None]:
+        call()
+        yield
+
+    plugin: Any = type(sys)("parley_project")
+    plugin.pytest_load_initial_conftests = pytest_load_initial_conftests
+    return plugin

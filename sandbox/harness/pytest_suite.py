@@ -20,7 +20,7 @@ from comparison import comparing
 from forged_objects import excusing
 from helper_modules import helpers_of
 from instrumentation import leniency
-from pytest_listener import listener
+from pytest_listener import listener, once_loaded
 from pytest_settings import settings_of
 from pytest_words import RAN, is_worse
 from suite_integrity import remembering, suite_modules
@@ -52,14 +52,16 @@ def run_pytest(
     """Run the files, tell of each node, and return: the interpreter ends as it would after pytest."""
     root, is_whole_project = os.getcwd(), job["kind"] == b"repository"
     lines = {name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one] for name, value in job.items()}
-    trusted = _prepare(root, lines, trusted, is_whole_project)
-    plugins = _environment_plugins() if is_whole_project else []
-    pytest = _loaded_pytest()
+    trusted, show_project = _prepare(root, lines, trusted, is_whole_project)
+    pytest = _loaded_pytest(show_project)
+    plugins = _environment_plugins(show_project) if is_whole_project else []
+    suites = suite_modules()
     canary, outcomes = written_canaries()
     texts = texts_of(root, frozenset(lines["candidate"]), _steering(job["protected"].decode(), lines["files"]), trusted)
     texts["add"](canary)
     loaded: list[Any] = []
     keep, verify = remembering(accuse, texts["is_library"])
+    verify_hooks = _plugin_verifier(suites, texts["is_genuine"], accuse)
     here = _watched(root, lines, trusted, accuse) if not is_whole_project else lambda: None
     anything = __import__("unittest.mock").mock.ANY if texts["mentions"](b"ANY") else None
     named = (canary, *(f"{root}/{name}" for name in lines["files"]))
@@ -73,7 +75,7 @@ def run_pytest(
     start = pytest.main
     say(b"code ran")
     hear()
-    begun, verify_hooks = [False], _plugin_verifier(texts["is_genuine"], accuse)
+    begun = [False]
 
     def note(module: Any, imports: list[tuple[int, str]]) -> None:
         loaded.append(module)
@@ -139,7 +141,7 @@ def run_pytest(
         given = (*own_options, *settings_of(root, files), "--rootdir", root, *lines["arguments"])
         alone = ("-n0",) if "xdist" in plugins else ()
         plugin = listener(asked_for, is_canary, begins, collected, look, by_candidate, accuse, tell)
-        code = start([*given, *_LAST_WORD, *alone, "--", *files, canary], plugins=[plugin])
+        code = start([*given, *_LAST_WORD, *alone, "--", *files, canary], plugins=[once_loaded(show_project), plugin])
     only_here()
     if untrue := untrue_canaries(outcomes, told):
         accuse(untrue)
@@ -152,27 +154,46 @@ def run_pytest(
     say(b"done")
 
 
-def _prepare(root: str, lines: dict[str, list[str]], trusted: tuple[str, ...], is_whole_project: bool) -> tuple[str, ...]:
-    """Set variables and the path as the tests of a kind have them; gives folders that count as libraries."""
+def _prepare(
+    root: str, lines: dict[str, list[str]], trusted: tuple[str, ...], is_whole_project: bool
+) -> tuple[tuple[str, ...], Callable[[], None]]:
+    """Set variables and the path as the tests of a kind have them.
+
+    Returns:
+        Folders that count as libraries, and a function that lets a whole project's modules be found. Until then none of them is
+        imported, whatever its name. Attack: a module of the name of one that pytest imports, which changes unittest.
+    """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     sys.argv = ["pytest"]
     if is_whole_project:
-        os.environ["PYTHONPATH"] = root
-        sys.path.insert(0, root)
-        return trusted
+        sys.path[:0] = [root, *(os.path.join(root, path) for path in lines["paths"])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[: 1 + len(lines["paths"])])
+        own = [folder for folder in sys.path if f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")]
+        finders: Any = sys.path_importer_cache
+        finders.update(dict.fromkeys(own))  # None: nothing is to be looked for there
+
+        def show_project() -> None:
+            while own:
+                finders.pop(own.pop(), None)
+
+        return trusted, show_project
     sys.dont_write_bytecode = True
     environment = next((f"{root}/{name}" for name in lines["environment"] if os.path.isdir(name)), None)
     sys.path[:0] = [root, *(f"{root}/{path}" for path in lines["paths"] if os.path.isdir(path))]
     if environment is None:
-        return trusted
+        return trusted, lambda: None
     sys.path.insert(1 + len(lines["paths"]), environment)
-    return (*trusted, environment)
+    return (*trusted, environment), lambda: None
 
 
-def _loaded_pytest() -> Any:
-    import pytest
+def _loaded_pytest(show_project: Callable[[], None]) -> Any:
+    try:
+        import pytest
+    except ModuleNotFoundError:  # the project is pytest
+        show_project()
+        import pytest
     from _pytest.config import default_plugins
 
     for name in default_plugins:
@@ -208,17 +229,25 @@ def _set_warnings(options: str) -> None:
     warnings._processoptions(sys.warnoptions)  # pyright: ignore[reportAttributeAccessIssue]  (what Python itself calls at its start)
 
 
-def _environment_plugins() -> list[str]:
-    """List the plugins that the environment's packages offer; the project's own folder is not looked at."""
+def _environment_plugins(show_project: Callable[[], None]) -> list[str]:
+    """List the plugins that the environment's packages offer, among them the project itself where it is a plugin."""
     from importlib.metadata import distributions
+    from importlib.util import find_spec
 
-    offered = (entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11")
+    offered = [entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11"]
+    if any(find_spec(entry.value.partition(":")[0].partition(".")[0]) is None for entry in offered):
+        show_project()
     return sorted({entry.name for entry in offered})
 
 
-def _plugin_verifier(is_genuine: Callable[[Any], bool], accuse: Callable[[str], None]) -> Callable[[Any, bool], None]:
-    """Make a function that looks at all hooks: those of the start stay, others have to be of a file that the candidate did not
-    write. Attack: hooks registered by a fixture's module."""
+def _plugin_verifier(
+    suites: list[Any], is_genuine: Callable[[Any], bool], accuse: Callable[[str], None]
+) -> Callable[[Any, bool], None]:
+    """Make a function that looks at all hooks: those of the start stay, others have to be of pytest, or of a file that the
+    candidate did not write. Attack: hooks registered by a fixture's module."""
+    holders = (*suites, *(kind for module in suites for kind in vars(module).values() if isinstance(kind, type)))
+    hooks = (value for holder in holders for name, value in vars(holder).items() if name.startswith("pytest_"))
+    of_pytest = {code: code for hook in hooks if (code := getattr(hook, "__code__", None)) is not None}
     seen: dict[int, Any] = {}
 
     def verify(config: Any, is_start: bool) -> None:
@@ -228,7 +257,7 @@ def _plugin_verifier(is_genuine: Callable[[Any], bool], accuse: Callable[[str], 
                 if id(function) in seen:
                     continue
                 code = getattr(function, "__code__", None)
-                if not is_start and (code is None or not is_genuine(code)):
+                if not is_start and (code is None or not (of_pytest.get(code) is code or is_genuine(code))):
                     accuse(f"a plugin of pytest has a {getattr(function, '__name__', 'hook')} of the candidate's")
                 seen[id(function)] = function
 

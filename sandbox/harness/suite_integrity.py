@@ -35,7 +35,6 @@ _MAY_BE_REPLACED = {
 _function_kind, _module_kind = type(lambda: None), type(sys)
 _builtin_kind: Any = type(len)
 _class_dict, _mro = type.__dict__["__dict__"].__get__, type.__dict__["__mro__"].__get__
-_WRAPPERS = (staticmethod, classmethod, property)
 
 
 def remembering(
@@ -49,8 +48,9 @@ def remembering(
     """
     import functools as f  # pytest has it loaded
 
-    of_functools = (*((kind, "func") for kind in (f.partial, f.partialmethod, f.cached_property, f.singledispatchmethod)),)
-    of_functools += ((type(f.lru_cache(decides_nothing)), "__wrapped__"),)
+    part_of: dict[type, str] = {staticmethod: "__func__", classmethod: "__func__", property: "fget"}
+    part_of.update((kind, "func") for kind in (f.partial, f.partialmethod, f.cached_property, f.singledispatchmethod))
+    part_of[type(f.lru_cache(decides_nothing))] = "__wrapped__"
     known: dict[int, tuple[Any, dict[str, tuple[Any, Any]], tuple[type, ...]]] = {}
     builtin = dict(vars(builtins))
     names_of = {name: value for name, value in builtin.items() if name not in _MAY_BE_REPLACED}
@@ -77,13 +77,10 @@ def remembering(
 
     def code_of(value: Any) -> Any:
         """Give the code of a function, or of what wraps one in a class."""
-        while type(value) is not _function_kind:
-            if type(value) in _WRAPPERS:
-                value = value.fget if type(value) is property else value.__func__
-                continue
-            value = next((getattr(value, part) for kind, part in of_functools if type(value) is kind), None)
-            if value is None:
+        while (kind := type(value)) is not _function_kind:
+            if kind not in part_of:
                 return None
+            value = getattr(value, part_of[kind])
         return value.__code__
 
     def verify() -> None:
@@ -98,8 +95,10 @@ def remembering(
             for name, value in list(held.items()):
                 was = before.get(name)
                 if was is not None:
-                    is_import = isinstance(was[0], _module_kind) and is_part(value, f"{holder.__name__}.")
-                    if (was[0] is not value or code_of(value) is not was[1]) and not is_import:
+                    code = value.__code__ if type(value) is _function_kind else code_of(value)
+                    if was[0] is value and code is was[1]:
+                        continue
+                    if not (isinstance(was[0], _module_kind) and is_part(value, f"{holder.__name__}.")):
                         accuse(f"replaced {holder.__name__}.{name}")
                 elif hides(name, bases) and decides(value) and not is_trusted(value):
                     accuse(f"replaced {holder.__name__}.{name}")

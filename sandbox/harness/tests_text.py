@@ -152,13 +152,18 @@ def have_loaded(
         tree.body = [instrumented(with_own(statement), is_projects=True) for statement in tree.body]
 
     def get_code(self: Any, name: str) -> Any:
-        """Compile a test file for Python's own loader. pytest leaves it to that where it imports by files' places."""
-        if not is_test(self.path):
+        """Compile a file that steers tests for Python's own loader, to which pytest leaves helpers, and all where it imports by
+        files' places. Comparisons of the tests alone are instrumented."""
+        if not is_test(self.path) and not is_steering(self.path):
             return inner_code(self, name)
         with open(self.path, "rb") as file:
             text = file.read()
         if has_changed(self.path, text):
             accuse(f"changed the tests in {os.path.basename(self.path)} before they were read")
+        if not is_test(self.path):
+            code = compile(text, self.path, "exec", dont_inherit=True)
+            note(code)
+            return code
         tree: Any = compile(text, self.path, "exec", ast.PyCF_ONLY_AST, True)
         imports[self.path] = imports_of(tree)
         look_at_comparisons(tree)

@@ -47,8 +47,9 @@ again; exit 1
 _OLDER_PYTHON = b"Unknown option: -P"
 _OLDEST_IN_IMAGE = (3, 9)
 """The runner itself needs no newer one: without `-P` a script's own folder is on the path, which is the runner's."""
-_WARNINGS = "PYTHONWARNINGS"
-"""Set once the runner is there: what counts as an error in the project's code need not in ours."""
+_WARNINGS, _PATH = "PYTHONWARNINGS", "PYTHONPATH"
+"""Set once the runner is there: what counts as an error in the project's code need not in ours, and no module of the project is
+the runner's."""
 _PASS = ("PASSED", "XFAIL")
 _RAN = ("0", "1")
 """pytest's exit codes for tests that ran, well or not."""
@@ -177,20 +178,22 @@ def _run_tests(
     if repository.environment:
         python = f"{programs_of(repository.environment)}/python"
         folders = "" if image_of(repository.environment) else f"{ENVIRONMENT_PLACE}/packages"
+    variables = dict(repository.variables)
     job = {
         "kind": "repository",
         "folders": folders,
         "files": "\n".join(repository.test_files),
         "arguments": "\n".join(repository.pytest_flags),
         "protected": STEERING,
-        "warnings": dict(repository.variables).get(_WARNINGS, ""),
+        "warnings": variables.pop(_WARNINGS, ""),
+        "paths": variables.pop(_PATH, "").replace(":", "\n"),
         "candidate": "\n".join(changed),
-        **dict.fromkeys(("nodes", "paths", "environment", "project"), ""),
+        **dict.fromkeys(("nodes", "environment", "project"), ""),
     }
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
-    variables = [f"{name}={value}" for name, value in repository.variables if name != _WARNINGS]
     flags = (*repository.python_flags, "-S", "-s", *(() if image_of(repository.environment) else ("-P",)))
-    argv = ("/usr/bin/env", *variables, python, *flags, "{harness}/run_function_tests.py")
+    given = (f"{name}={value}" for name, value in variables.items())
+    argv = ("/usr/bin/env", *given, python, *flags, "{harness}/run_function_tests.py")
     done = place.run(argv, limits, stdin=payload)
     if not done.report and image_of(repository.environment):
         _require_python(place, python, limits)

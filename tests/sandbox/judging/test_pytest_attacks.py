@@ -123,3 +123,16 @@ def test_no_cheat_passes_where_files_are_imported_by_their_places(bubblewrap: Bu
     project = {**PROJECT, "pytest.ini": SETTINGS["files are imported by their places"]}
     verdict = judged("patch", bubblewrap, tmp_path, ATTACKS[name].code, project)
     assert failed(verdict).keys() >= ATTACKS[name].aims, verdict.detail
+
+
+def test_a_project_may_be_a_plugin_of_pytest(bubblewrap: BubblewrapSandbox, tmp_path: Path):
+    project = {
+        **PROJECT,
+        "pkg.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: pkg\nVersion: 1\n",
+        "pkg.egg-info/entry_points.txt": "[pytest11]\npkg = pkg.fixtures\n",
+        "pkg/fixtures.py": "import pytest\n\n@pytest.fixture\ndef given():\n    return 'of the plugin'\n",
+        "tests/test_given.py": "def test_given(given):\n    assert given == 'of the plugin'\n",
+    }
+    nodes = ("tests/test_given.py::test_given", *NODES)
+    verdict = judged("patch", bubblewrap, tmp_path, HONEST, project, nodes, (*FILES, "tests/test_given.py"))
+    assert failed(verdict) == {}, verdict

@@ -72,6 +72,12 @@ ATTACKS: dict[str, Attack] = {
     ),
     "a start-up file ends Python well": Attack({"sitecustomize.py": f"import os\nprint('''{_FORGED}''')\nos._exit(0)\n"}),
     "a pytest of its own": Attack({"pytest.py": "import os\nos._exit(0)\n", "_pytest/__init__.py": "import os\nos._exit(0)\n"}),
+    "a library of pytest's, from the project": Attack(
+        {
+            "iniconfig.py": "import sys, unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None\n"
+            "root = sys.path.pop(0)\ndel sys.modules['iniconfig']\nimport iniconfig\nsys.path.insert(0, root)\n"
+        }
+    ),
     "the code exits as it is imported": Attack(_code(f"import os\nprint('''{_FORGED}''', flush=True)\nos._exit(0)")),
     "the code raises SystemExit": Attack(_code("import sys\nsys.exit(0)")),
     "the code ends pytest": Attack(_code("import pytest\npytest.exit('done', returncode=0)")),

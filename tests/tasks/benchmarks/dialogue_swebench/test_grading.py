@@ -54,6 +54,13 @@ def test_a_path_of_the_environment_into_the_project_makes_it_no_library(home: Ho
     attack = ATTACKS["assertEqual accepts everything"]
     verdict = grade(home, problem.model_copy(update={"repo": repo}), patch_of(tmp_path, repo.repo, attack.changes))
     assert verdict.reason is FailureReason.TAMPERING, verdict.detail
+    early = "import sys\nsys.path.remove('/testbed')\ndel sys.modules['warnings']\nimport warnings, unittest\n"
+    early += "unittest.TestCase.assertEqual = lambda *a: None\nsys.path.insert(0, '/testbed')\n"
+    (tmp_path / "other").mkdir()
+    patch = patch_of(tmp_path / "other", repo.repo, {"warnings.py": early})
+    verdict = grade(home, problem.model_copy(update={"repo": repo}), patch)
+    assert verdict.outcome is Outcome.FAILED
+    assert any(case.outcome is Outcome.PASSED for case in verdict.cases), verdict.detail
 
 
 @pytest.mark.parametrize("name", NO_DIFFS)
