@@ -1,8 +1,10 @@
 # Everything a user or a developer types. `make` alone lists it.
 
 PYTHON ?= python3
-# Tests wait as much as they reckon: twice two processors are busy with four. CI, with all that takes long, keeps to two.
+# Tests wait as much as they reckon: twice two processors are busy with four. CI, with all that takes long, keeps to two, and so do
+# the fast tests, which do not wait and have pyright beside them.
 PYTEST_ARGS ?= -n $(if $(CI),2,4) --dist loadfile
+FAST_PYTEST_ARGS ?= -n 2 --dist loadfile
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -145,7 +147,7 @@ check-types: install ## types alone
 	$(BIN)/pyright
 
 check-tests: install bubblewrap ## architecture and the fast tests alone
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not embedded and not docker and not vllm"
+	$(BIN)/python -m pytest $(FAST_PYTEST_ARGS) -m "not slow and not embedded and not docker and not vllm"
 
 crash: install bubblewrap ## N nights (N=100, SEED=1), each killed at a random moment, compared with one that was not
 	$(BIN)/python -m tests.crash --rounds $(or $(N),100) --seed $(or $(SEED),1)

@@ -115,6 +115,7 @@ def test_while_it_is_down_only_probes_reach_it(name: str) -> None:
     assert len({answer.content for answer in answers}) == 64
 
 
+@pytest.mark.slow
 def test_when_patience_ends_all_fail_at_once_as_the_endpoint_s_fault() -> None:
     policy = CallPolicy(
         concurrency=IN_FLIGHT,

@@ -132,6 +132,7 @@ def test_k_centres_takes_the_farthest_each_time() -> None:
     assert k_centres([], 2) == ()
 
 
+@pytest.mark.slow
 def test_a_build_is_a_native_file_that_stages_again(made: tuple[Constructed, Author], tmp_path: Path) -> None:
     (tmp_path / TASKS).write_text(str(made[0].files[TASKS]), encoding="utf-8")
     staged = BENCHMARK.data.stage(tmp_path, "current")

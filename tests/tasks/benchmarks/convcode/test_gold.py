@@ -47,6 +47,7 @@ def test_the_sample_s_gold_passes(zygote: Sandbox) -> None:
     assert failing(zygote, list(sample().problems)) == set()
 
 
+@pytest.mark.slow
 def test_an_empty_answer_fails_every_test_of_the_sample(zygote: Sandbox) -> None:
     cases = [case for problem in sample().problems for case in run_code(zygote, problem, "")]
     assert {case.outcome for case in cases} == {Outcome.FAILED}

@@ -116,6 +116,7 @@ DROPPED = ("task_id", "instruct_prompt", "code_prompt", "canonical_solution", "t
 
 @settings(max_examples=60)
 @given(corruptions(len(SAMPLE_LINES), DROPPED))
+@pytest.mark.slow
 def test_staged_and_quarantined_rows_are_the_input_rows(tmp_path_factory: pytest.TempPathFactory, how: list[Any]) -> None:
     path = tmp_path_factory.mktemp("rows") / NAME
     check_staged_and_quarantined_rows_are_the_input_rows(stage, SAMPLE_LINES, how, path)
