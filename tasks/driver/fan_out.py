@@ -17,9 +17,9 @@ S = TypeVar("S")
 R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
-SHARDS_IN_FLIGHT = 8
-"""Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms; many enough, so that
-the others are at work while one comes to its end."""
+SHARDS_IN_FLIGHT = 4
+"""Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms there and as much in the
+driver, which reads its part again; many enough, so that the others are at work while one comes to its end."""
 _USUAL_ANSWERS = 6
 """Of an item for which shards have their usual size."""
 _HEED_EVERY_S = 0.2

@@ -5,9 +5,10 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +44,17 @@ def wanted_episodes(spec: RunSpec, dialogs: Iterable[Dialog]) -> tuple[WantedEpi
     )
 
 
+@dataclass(eq=False)
+class _Heads:
+    """How the episodes of each file ended, by path, inode and time of the file."""
+
+    of_file: dict[tuple[Path, int, int], pa.Table] = field(default_factory=dict[tuple[Path, int, int], pa.Table])
+
+
+_heads: WeakValueDictionary[tuple[str, str, str], _Heads] = WeakValueDictionary()
+"""By lake, benchmark and model: the runs of a night, which go side by side, read each file once for all of them."""
+
+
 class EpisodeFiles:
     """The episodes of a model on a benchmark, as the lake's files hold them now.
 
@@ -51,7 +63,7 @@ class EpisodeFiles:
 
     def __init__(self, lake: Lake, benchmark: str, model: str) -> None:
         self._lake, self._keys = lake, {"benchmark": benchmark, "model": model}
-        self._heads: dict[tuple[Path, int, int], pa.Table] = {}
+        self._heads = _heads.setdefault((str(lake.root), benchmark, model), _Heads())
 
     def finished(self, among: Iterable[str]) -> dict[str, str]:
         """Finished episodes among the given ones -> the run that paid for each."""
@@ -71,12 +83,13 @@ class EpisodeFiles:
         return listing_again(lambda: self._chosen_rows(ids))
 
     def _look(self) -> dict[Path, pa.Table]:
-        known: dict[tuple[Path, int, int], pa.Table] = {}
+        before, known = self._heads.of_file, dict[tuple[Path, int, int], pa.Table]()
         for part in self._lake.parts("episodes", **self._keys):
             found = part.stat()
             key = (part, found.st_ino, found.st_mtime_ns)
-            known[key] = self._heads[key] if key in self._heads else self._lake.read_arrow("episodes", [part], _HEAD)
-        self._heads = known
+            known[key] = before[key] if key in before else self._lake.read_arrow("episodes", [part], _HEAD)
+            before[key] = known[key]
+        self._heads.of_file = known
         return {part: head for (part, *_), head in known.items()}
 
     def _chosen_rows(self, ids: pa.Array) -> pa.Table:

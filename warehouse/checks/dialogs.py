@@ -157,4 +157,5 @@ SUITE = Suite(
         ),
         whole_table(_rows, one_value("one_dataset_version", "versions are never mixed in one mean", "dataset_version")),
     ),
+    of_dataset=True,
 )

@@ -104,4 +104,5 @@ SUITE = Suite(
             no_fault("input_rows_accounted_for", "staged + quarantined = input, always", _rows_lost, needs="n_input"),
         ),
     ),
+    of_dataset=True,
 )

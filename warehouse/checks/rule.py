@@ -56,6 +56,8 @@ class FrameRules:
 class Suite:
     table: str
     frames: tuple[FrameRules, ...]
+    of_dataset: bool = False
+    """Whether its rows are those of a dataset, so that all runs on it have the same ones checked."""
 
 
 def no_fault(name: str, why: str, find: Find, *, blocking: bool = True, needs: str | None = None) -> Rule:

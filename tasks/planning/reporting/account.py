@@ -144,11 +144,15 @@ def _cost(price_in: float | None, price_out: float | None, tokens_in: int, token
 
 def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
     """What was paid for beyond the kept steps, without its texts: they may be gigabytes."""
-    found: list[dict[str, Any]] = []
-    for episode_id, steps in zip(rows["episode_id"].to_pylist(), rows["steps"], strict=True):
-        new = steps.values[len(kept.get(episode_id, ())) :]
-        found += pa.table({name: new.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}).to_pylist()
-    return [step for step in found if step["n_calls"] > 0]
+    steps = rows["steps"].combine_chunks()
+    every = steps.flatten()
+    facts = pa.table({name: every.field(name) for name in ("role", "n_calls", "input_tokens", "output_tokens")}).to_pylist()
+    new: list[dict[str, Any]] = []
+    end = 0
+    for episode_id, n_steps in zip(rows["episode_id"].to_pylist(), steps.value_lengths().to_pylist(), strict=True):
+        new += facts[end + len(kept.get(episode_id, ())) : end + n_steps]
+        end += n_steps
+    return [step for step in new if step["n_calls"] > 0]
 
 
 def _tokens(steps: list[dict[str, Any]]) -> tuple[int, int, int]:
