@@ -31,6 +31,7 @@ from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
+from tasks.worker import collector
 from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class Night:
             self._client = self._resources.enter_context(cluster)
             warm(self._client, ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"))
             self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
+            collector.look_less_often()
         return self._client
 
     @property

@@ -22,6 +22,7 @@ from tasks.storage.files.trees import TreeStore
 from tasks.storage.journaling.journal import JournalWriter
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
+from tasks.worker import collector
 from tasks.worker.jobs import Progress, RunContext
 from tasks.worker.program_runner import ReportCache, RunPrograms
 from tasks.worker.purse import MeteredEmbedder, metered
@@ -142,6 +143,7 @@ class Worker:
         """Run a coroutine on the process's loop and wait for it."""
         with self._lock:
             if self._loop is None:
+                collector.look_less_often()
                 self._loop = _new_loop()
                 threading.Thread(target=self._loop.run_forever, name="parley-loop", daemon=True).start()
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
