@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 CHECK_S = 0.5
 SHUTDOWN_S = 3
@@ -99,12 +100,29 @@ def _migrate() -> None:
     asyncio.run(provide_database_interface().create_db())
 
 
+def wait_to_write() -> None:
+    """Have transactions that may write wait for each other from their beginning on.
+
+    Prefect begins most of them as if they only read. SQLite refuses such a one at once when it writes after another one wrote,
+    Prefect answers 503, and its client tries again seconds later: of four runs that begin together one began 5 s late.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration
+
+    begin = AioSqliteConfiguration.begin_transaction
+
+    def begin_to_write(self: Any, session: Any, with_for_update: bool = False) -> Any:
+        return begin(self, session, with_for_update=True)
+
+    AioSqliteConfiguration.begin_transaction = begin_to_write
+
+
 def main(descriptor: int, folder: Path, template: Path) -> None:
     """Serve on the bound socket `descriptor` until a signal or the last user's end."""
     watch = threading.Thread(target=end_without_users, args=(folder / "users.lock", folder / "server.json"), daemon=True)
     watch.start()
     fill_database(folder / "prefect.db", template, _migrate)
 
+    wait_to_write()
     import uvicorn
 
     config = uvicorn.Config(
