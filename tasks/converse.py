@@ -29,8 +29,6 @@ from tasks.worker.purse import Purse
 
 MAX_ATTEMPTS = 3
 """Attempts at an episode in one night, where faults of machine or service end it."""
-_SHARDS_AHEAD = 8
-"""Shards more in one worker process, which begin as soon as others end: the driver is not waited for."""
 _RETRY_DELAY_S = 2.0
 
 
@@ -93,7 +91,7 @@ def converse(
                     converse_shard,
                     shards,
                     played,
-                    at_once=limit or -(-context.concurrency // size) + _SHARDS_AHEAD,
+                    at_once=limit or 2 * -(-context.concurrency // size),  # as many wait there as are played: none waits for us
                     in_turn=limit is None,
                     on_all_begun=on_all_begun,
                 )

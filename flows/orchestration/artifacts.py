@@ -12,11 +12,11 @@ from tasks.storage.home import Home
 from warehouse.connect import site_index
 
 _log = logging.getLogger("parley.artifacts")
-_EVERY_S = 2.0
+_EVERY_S = 5.0
 
 
 class ProgressArtifact:
-    """A progress bar in the UI, updated every two seconds at most."""
+    """A progress bar in the UI, updated every five seconds at most."""
 
     def __init__(self, description: str, total: int) -> None:
         self._description, self._total, self._done = description, total, 0

@@ -17,9 +17,11 @@ S = TypeVar("S")
 R = TypeVar("R")
 REPLACED_S = 30.0
 """Time for a new worker in a dead one's place; its start takes some 3 s on an idle machine."""
-SHARDS_IN_FLIGHT = 4
+SHARDS_IN_FLIGHT = 8
 """Shards whose items are under way in one worker process. Few enough, since each costs some 15 ms there and as much in the
 driver, which reads its part again; many enough, so that the others are at work while one comes to its end."""
+_WORTHWHILE = 16
+"""Items that make a shard worth its cost. A worker with fewer slots than twice as many has two shards under way."""
 _USUAL_ANSWERS = 6
 """Of an item for which shards have their usual size."""
 _HEED_EVERY_S = 0.2
@@ -169,7 +171,7 @@ def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
         slots: items under way in one worker process.
         n_answers: that all items owe together.
     """
-    least = max(1, -(-slots // SHARDS_IN_FLIGHT))
+    least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
     of_short_ones = least * _USUAL_ANSWERS * n_items // max(1, n_answers)
     return max(least, min(of_short_ones, n_items // (max(1, n_workers) * SHARDS_IN_FLIGHT)))
 

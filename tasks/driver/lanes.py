@@ -7,9 +7,10 @@ judgements, scores, checks) goes on beside them. Lanes know nothing of each othe
 Runs that could pay for the same thing twice, or want different servers of our own, never go side by side at all.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,6 +19,8 @@ from tasks.driver.signals import heed_signals
 from tasks.planning.participants.budgets import Endpoint
 
 _HEED_EVERY_S = 0.2
+_NICENESS = 10
+"""Niceness of what can be done a little later."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,13 @@ def playing(tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda:
         yield lambda: place.lanes.reached(place.number, State.TAIL)
     finally:
         place.lanes.reached(place.number, State.PLAYED)
+        _give_way()
+
+
+def _give_way() -> None:
+    """Let this run's thread wait for a processor before those that play: an endpoint would idle, and the rest can wait."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def is_judged_alone() -> bool:
