@@ -1,12 +1,13 @@
 """Every suite passes what is right, and each corruption fails the one rule that names it."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, full_context, valid_tables, with_tools
-from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table
+from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table, validation
 
 OTHER = "f" * 32
 
@@ -293,3 +294,21 @@ def test_a_rule_is_left_out_where_its_fact_is_unknown(table: str):
     bare = CheckContext(run_id=known.run_id, benchmark=known.benchmark, model=known.model, checked_at=known.checked_at)
     asked = {c.expectation for c in check_table(table, valid_tables()[table], bare)}
     assert asked == {rule.name for frame in SUITES[table].frames for rule in frame.rules if rule.needs is None}
+
+
+@pytest.mark.parametrize("table", ["dialogs", "problems"])
+def test_a_datasets_rows_are_judged_once_for_all_runs_on_it(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    judge = validation.validate
+    monkeypatch.setattr(validation, "validate", lambda suite, *given: judged.append(suite.table) or judge(suite, *given))
+    data, context = valid_tables()[table], replace(full_context(), n_quarantined=7)
+    first = check_table(table, data, context)
+    again = check_table(table, data.slice(0), replace(context, run_id=OTHER, model="other", checked_at="2026-01-02T00:00:00Z"))
+    assert judged == [table]
+    assert [check.success for check in again] == [check.success for check in first]
+    assert {(check.run_id, check.model, check.checked_at) for check in again} == {(OTHER, "other", "2026-01-02T00:00:00Z")}
+    fewer = check_table(table, data.slice(1), context)
+    assert judged == [table, table], "other rows"
+    assert blocking_failures(fewer)
+    check_table(table, data, replace(context, n_quarantined=8))
+    assert judged == [table] * 3, "other facts"

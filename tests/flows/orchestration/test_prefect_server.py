@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -153,6 +154,22 @@ def test_other_names_stay(name: str) -> None:
 
 
 @pytest.mark.long
+def test_writers_wait_for_each_other_and_none_is_refused(home: Path) -> None:
+    """SQLite refuses who read first and writes after another one wrote. A refused client pauses for seconds."""
+    import httpx
+
+    with prefect_server(home) as server, httpx.Client(base_url=f"{server.api_url}/", timeout=30) as client:
+        flow = client.post("flows/", json={"name": "crowded"}).json()["id"]
+        night = client.post("flow_runs/", json={"flow_id": flow}).json()["id"]
+
+        def begin(number: int) -> int:
+            made = {"flow_run_id": night, "task_key": "run", "dynamic_key": str(number), "state": {"type": "PENDING"}}
+            return client.post("task_runs/", json=made).status_code
+
+        with ThreadPoolExecutor(16) as pool:
+            assert set(pool.map(begin, range(200))) == {201}
+
+
 def test_a_standing_server_outlives_commands_until_it_is_stopped(standing_home: Path) -> None:
     home = standing_home
     started: list[servers.PrefectServer] = []

@@ -1,5 +1,6 @@
 """Which runs may go side by side, and when the next of a lane begins its dialogues."""
 
+import os
 import threading
 from collections.abc import Sequence
 
@@ -106,3 +107,28 @@ def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_wha
         lanes.wait_to_play(1, heed=heed)
     lanes.reached(0, State.PLAYED)
     lanes.wait_to_play(1)
+
+
+def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
+    lanes, seen = lanes_of(on(A)), list[int]()
+
+    def niceness() -> None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    def run() -> None:
+        with in_lane(lanes, 0), playing(lambda: None):
+            niceness()
+        niceness()
+
+    def alone() -> None:
+        with playing(lambda: None):
+            pass
+        niceness()
+
+    begun(lanes)
+    for work in (run, alone):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert seen == [usual, max(usual, 10), usual]
