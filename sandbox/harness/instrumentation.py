@@ -36,7 +36,7 @@ _function_kind = type(lambda: None)
 
 
 def own_finder() -> Callable[[Any], Any]:
-    """Make a function that changes a statement: names of an import ask for the tests' own. Attack: ANY handed over."""
+    """Make a function that changes a statement: names of an import or class ask for the tests' own. Attack: ANY handed over."""
     imported: dict[str, bool] = {}
     """Name -> whether it stands for the object itself, and not for its module."""
 
@@ -50,6 +50,8 @@ def own_finder() -> Callable[[Any], Any]:
                 constants += node.targets  # where an import fails, say
             if type(node) is ast.Name and type(node.ctx) is ast.Store and not any(node is target for target in constants):
                 imported.pop(node.id, None)
+            if type(node) is ast.ClassDef and any(getattr(one, "name", None) == "__eq__" for one in node.body):
+                imported[node.name] = True
         return asking(statement, ()) if imported else statement
 
     def asking(tree: Any, callees: tuple[Any, ...], is_called: bool = False) -> Any:
@@ -185,17 +187,22 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
         near: `pytest.approx`, or None.
     """
     stand_in = None if anything is None else type(anything)()
-    made: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+    made: dict[int, tuple[Any, Any, Any]] = {} if anything is None else {id(stand_in): (stand_in, None, anything)}
     bound_kind, get = type(leniency.__get__(0)), dict.get
 
     def own(value: Any, is_called: bool, *callees: Any) -> Any:
         if value is None or not (tests is None or all(is_tests(callee) for callee in callees)):
             return value
-        return stand_in if value is anything else make if value is near and is_called else value
+        if is_called and (value is near or (tests and type(value) is type and is_tests(vars(value).get("__eq__")))):
+            return lambda *arguments, **named: kept(value, value(*arguments, **named), (arguments, named))
+        return stand_in if value is anything else value
 
-    def make(*arguments: Any, **named: Any) -> Any:
-        found = near(*arguments, **named)
-        made[id(found)] = (found, arguments, named)
+    def kept(kind: Any, found: Any, call: tuple[Any, Any]) -> Any:
+        try:
+            if kind is near or all(found == object() for _ in range(2)):
+                made[id(found)] = (found, call, None) if kind is near else (found, None, found)
+        except Exception:  # noqa: BLE001 - one that presumes its own kind
+            pass
         return found
 
     def is_tests(callee: Any) -> bool:
@@ -205,19 +212,10 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
             return function.__code__.co_filename == tests
         return any(callee is builder for builder in _BUILDERS)
 
-    def is_any(value: Any) -> bool:
-        return stand_in is not None and value is stand_in
-
-    def call_of(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        found = get(made, id(value))
-        return None if found is None else found[1:]
-
     def holds(value: Any) -> bool:
         """Tell whether it is one of the tests' own, or holds one at some depth of built-in groups."""
-        if stand_in is None and not made:
-            return False
         inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-        return is_any(value) or get(made, id(value)) is not None or any(holds(one) for one in inner)
+        return bool(made) and (id(value) in made or any(holds(one) for one in inner))
 
     def shown(value: Any) -> Any:
         if not holds(value):
@@ -226,7 +224,8 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
             return {key: shown(one) for key, one in value.items()}
         if type(value) in (list, tuple):
             return type(value)([shown(one) for one in value])
-        again = call_of(value)
-        return anything if again is None else near(*again[0], **again[1])
+        _, call, itself = made[id(value)]
+        return itself if call is None else near(*call[0], **call[1])
 
+    call_of, is_any = (lambda value: get(made, id(value), (0, None))[1]), (lambda value: get(made, id(value), (0, 0))[1] is None)
     return {"own": own, "is_any": is_any, "call_of": call_of, "holds": holds, "shown": shown, "near": near}
