@@ -117,6 +117,10 @@ class Lanes:
             others = [n for n, state in enumerate(self._states) if n != number and state < State.ENDED]
         return all(judged.isdisjoint(self._needs[other].judged) for other in others)
 
+    def is_served(self, number: int) -> bool:
+        """Whether Parley itself serves a model of the run."""
+        return bool(self._needs[number].served)
+
     def reached(self, number: int, state: State) -> None:
         """The run is so far, if it was not farther before."""
         with self._changed:
@@ -169,7 +173,8 @@ def playing(tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda:
         yield lambda: place.lanes.reached(place.number, State.TAIL)
     finally:
         place.lanes.reached(place.number, State.PLAYED)
-        _give_way()
+        if not place.lanes.is_served(place.number):  # a model server that it starts later would give way, too
+            _give_way()
 
 
 def _give_way() -> None:

@@ -110,13 +110,13 @@ def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_wha
 
 
 def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
-    lanes, seen = lanes_of(on(A)), list[int]()
+    lanes, seen = lanes_of(on(A), on(B, served="a judge")), list[int]()
 
     def niceness() -> None:
         seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
-    def run() -> None:
-        with in_lane(lanes, 0), playing(lambda: None):
+    def run(number: int = 0) -> None:
+        with in_lane(lanes, number), playing(lambda: None):
             niceness()
         niceness()
 
@@ -126,9 +126,9 @@ def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
         niceness()
 
     begun(lanes)
-    for work in (run, alone):
+    for work in (run, lambda: run(1), alone):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
     usual = os.getpriority(os.PRIO_PROCESS, 0)
-    assert seen == [usual, max(usual, 10), usual]
+    assert seen == [usual, max(usual, 10), usual, usual, usual], "a server that a run starts would have its thread's niceness"
