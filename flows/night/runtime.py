@@ -168,7 +168,7 @@ class Night:
             self._client = self._resources.enter_context(cluster)
             warm(self._client, ("tasks.worker.converse_shard", "tasks.worker.execute_shard", "openai", "aiohttp"))
             self._client.subscribe_topic(PROGRESS_TOPIC, lambda event: self.board.report(event[1]))
-            collector.look_less_often()
+            self._resources.enter_context(collector.looking_less_often())
         return self._client
 
     @property

@@ -188,6 +188,7 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
     """
     stand_in = None if anything is None else type(anything)()
     made: dict[int, tuple[Any, Any, Any]] = {} if anything is None else {id(stand_in): (stand_in, None, anything)}
+    """Id of the tests' own -> itself, the call that made it if that is `near`'s, and what it is shown as."""
     bound_kind, get = type(leniency.__get__(0)), dict.get
 
     def own(value: Any, is_called: bool, *callees: Any) -> Any:
@@ -227,5 +228,5 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
         _, call, itself = made[id(value)]
         return itself if call is None else near(*call[0], **call[1])
 
-    call_of, is_any = (lambda value: get(made, id(value), (0, None))[1]), (lambda value: get(made, id(value), (0, 0))[1] is None)
-    return {"own": own, "is_any": is_any, "call_of": call_of, "holds": holds, "shown": shown, "near": near}
+    known = {"is_any": lambda one: get(made, id(one), (0, 0))[1] is None, "call_of": lambda one: get(made, id(one), (0, None))[1]}
+    return {**known, "own": own, "holds": holds, "shown": shown, "near": near}

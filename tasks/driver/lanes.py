@@ -179,7 +179,7 @@ def playing(tell_waiting: Callable[[], None], heed: Callable[[], None] = lambda:
 
 def _give_way() -> None:
     """Let this run's thread wait for a processor before those that play: an endpoint would idle, and the rest can wait."""
-    with suppress(OSError):
+    with suppress(OSError):  # where that is forbidden, all go alike
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
