@@ -76,6 +76,7 @@ def nightly(
     notify: Notify | None = None,
     budget: Budget | None = None,
     runs_at_once: int = RUNS_AT_ONCE,
+    backfill: bool = False,
 ) -> list[RunReport]:
     """Run the `requests`, or those of the configuration file.
 
@@ -85,6 +86,7 @@ def nightly(
         notify: of what to send word, and where to; a configuration says so itself.
         budget: where to stop; a configuration says so itself.
         runs_at_once: most runs that go side by side; 1 has them go one after another. A configuration says so itself.
+        backfill: of a configuration's sources take every checkpoint that is owed something, whatever their `at_most` says.
 
     Returns:
         One report for each run; none where no checkpoint is owed anything.
@@ -105,7 +107,8 @@ def nightly(
     settings = read_config(Path(config))
     home = home or settings.home
     with telling_failure(settings.notify):
-        requests = night_requests(find_home(home), settings, Path(config).absolute().parent, _log.warning)
+        folder = Path(config).absolute().parent
+        requests = night_requests(find_home(home), settings, folder, _log.warning, backfill=backfill)
         if not requests:
             return []
         requests, subsample = subsampled(find_home(home), requests, settings.budget)

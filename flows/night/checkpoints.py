@@ -1,15 +1,15 @@
 """Checkpoints of a night's sources: which are owed something, and which of them tonight takes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from flows.night.config import NightlyConfig
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
-from tasks.checkpoints.evaluated import finished_runs, is_known
+from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
 from tasks.checkpoints.found import Found
 from tasks.checkpoints.looking import Sighting, look
 from tasks.checkpoints.record import keep_checkpoints, known_checkpoints
@@ -25,8 +25,10 @@ class Owed:
 
     found: Found
     plans: tuple[RunPlan, ...]
-    tonight: bool
-    """Whether the next night takes it; else newer ones of its source come first."""
+    is_left_behind: bool
+    """Whether a run of it failed or was withheld in the latest night that took it. Those that no night tried go first."""
+    tonight: bool = True
+    """Whether the next night takes it; else others of its source come first."""
 
 
 class CheckpointPlan:
@@ -34,31 +36,39 @@ class CheckpointPlan:
 
     Args:
         folder: relative paths of the configuration begin here.
+        backfill: the next night takes all that is owed, whatever `at_most` says.
 
     Raises:
         UsageError: a benchmark cannot be planned.
     """
 
-    def __init__(self, home: Home, settings: NightlyConfig, folder: Path) -> None:
-        self.home, self._settings, self._folder = home, settings, folder
+    def __init__(self, home: Home, settings: NightlyConfig, folder: Path, *, backfill: bool = False) -> None:
+        self.home, self._settings, self._folder, self._backfill = home, settings, folder, backfill
         self.sighting: Sighting = look(home, settings.sources, folder) if settings.sources else Sighting()
 
     @cached_property
     def owed(self) -> tuple[Owed, ...]:
-        """Checkpoints that some benchmark was not finished for, newest first."""
+        """Checkpoints that some benchmark was not finished for, in the order in which nights take them.
+
+        Newest first, and after them those that the latest night tried in vain: one that never ends keeps no other one back.
+        """
         names = {digest: row.model.partition(":")[2] for digest, row in known_checkpoints(self.home).items()}
-        finished = finished_runs(self.home) if self.sighting.found else {}
-        taken: Counter[int] = Counter()
+        finished, behind = (finished_runs(self.home), left_behind(self.home)) if self.sighting.found else ({}, frozenset[str]())
         owed: list[Owed] = []
         with reading_once():
             for found in self.sighting.found:
-                name = names.get(found.digest, found.name)
-                plans = self._unfinished(found, name, finished) if found.is_due else ()
+                plans = self._unfinished(found, names.get(found.digest, found.name), finished) if found.is_due else ()
                 if plans:
-                    taken[id(found.source)] += 1
-                    most = found.source.at_most or len(self.sighting.found)
-                    owed.append(Owed(found, plans, tonight=taken[id(found.source)] <= most))
-        return tuple(owed)
+                    owed.append(Owed(found, plans, any(plan.run_id in behind for plan in plans)))
+        owed.sort(key=lambda one: one.is_left_behind)
+        return tuple(self._in_their_nights(owed))
+
+    def _in_their_nights(self, owed: Sequence[Owed]) -> Iterator[Owed]:
+        taken: Counter[int] = Counter()
+        for one in owed:
+            source = one.found.source
+            taken[id(source)] += 1
+            yield replace(one, tonight=self._backfill or taken[id(source)] <= (source.at_most or len(owed)))
 
     def _unfinished(self, found: Found, name: str, finished: Mapping[str, frozenset[str]]) -> tuple[RunPlan, ...]:
         asked = found.source.request(found.spec, name if found.names_weights else None, found.digest, found.family)
@@ -80,22 +90,29 @@ class CheckpointPlan:
         waiting = [f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks]
         taken = [f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight]
         later = len(self.owed) - len(self.tonight)
-        return (*unread, *waiting, *taken, *([f"{later} older checkpoints wait for another night"] if later else []))
+        return (*unread, *waiting, *taken, *([f"{later} checkpoints wait for another night or a backfill"] if later else []))
 
 
 def night_requests(
-    home: Home, settings: NightlyConfig, folder: Path, say: Callable[[str], None], *, keep: bool = True
+    home: Home,
+    settings: NightlyConfig,
+    folder: Path,
+    say: Callable[[str], None],
+    *,
+    keep: bool = True,
+    backfill: bool = False,
 ) -> tuple[EvaluationRequest, ...]:
     """Everything that a night by configuration asks: its models, then the checkpoints that its sources owe.
 
     Args:
         say: is told, a line each, what was found and what waits.
         keep: write down which checkpoints are taken; False for a dry run.
+        backfill: take every owed checkpoint, whatever `at_most` says.
 
     Raises:
         UsageError: a benchmark cannot be planned, or no source could be read and nothing else is to be done.
     """
-    plan = CheckpointPlan(home, settings, folder)
+    plan = CheckpointPlan(home, settings, folder, backfill=backfill)
     for line in plan.lines():
         say(plain_line(line, 500))
     requests = (*settings.requests(folder), *plan.requests())

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
-from schemas.run import ModelIdentity, Provider, RunRecord, RunSpec
+from schemas.run import ModelIdentity, NightRecord, Provider, RunRecord, RunSpec
 from tasks.planning.plan import RunPlan
+from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
@@ -14,10 +15,11 @@ _ANYBODY = ModelIdentity(provider=Provider.CONTROL, name="anybody")
 
 
 def finished_runs(home: Home) -> Mapping[str, frozenset[str]]:
-    """What was asked of which weights -> the finished runs that asked it."""
+    """What was asked of which weights -> the finished and released runs that asked it."""
     found: dict[str, frozenset[str]] = {}
-    for record in Lake(home.lake).read("runs", RunRecord):
-        if record.status == "finished":
+    lake = Lake(home.lake)
+    for record in lake.read("runs", RunRecord):
+        if record.status == "finished" or released_because(lake, record) is not None:
             try:
                 spec = RunSpec.model_validate_json(record.spec_json)
             except ValidationError:
@@ -25,6 +27,14 @@ def finished_runs(home: Home) -> Mapping[str, frozenset[str]]:
             key = _asked(spec)
             found[key] = found.get(key, frozenset()) | {record.run_id}
     return found
+
+
+def left_behind(home: Home) -> frozenset[str]:
+    """Runs that failed or were withheld in the latest night that worked on them."""
+    status: dict[str, str] = {}
+    for night in sorted(Lake(home.lake).read("nights", NightRecord), key=lambda night: night.finished_at):
+        status.update((work.run_id, work.status) for work in night.work)
+    return frozenset(run_id for run_id, how in status.items() if how in ("failed", "withheld"))
 
 
 def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:

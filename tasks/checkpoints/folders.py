@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from schemas.errors import UsageError
 from tasks.checkpoints.found import Found, step_of
-from tasks.checkpoints.safetensors_files import INDEX, NotWhole, require_whole
+from tasks.checkpoints.safetensors_files import INDEX, NotWhole, read_header, require_whole
 from tasks.checkpoints.source import CheckpointSource
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.weights import weight_files, weights_digest
@@ -28,7 +29,7 @@ def find_folders(source: CheckpointSource, root: Path, digests: FileDigests, now
         UsageError: there is no such folder, or it cannot be read.
     """
     _require_folder(root)
-    return [_checkpoint(source, folder, digests, now_s) for folder in _folders(root, _DEPTH) if _is_wanted(source, root, folder)]
+    return [_checkpoint(source, folder, digests, now_s) for folder in _folders(root, source.only) if _is_wanted(source, folder)]
 
 
 def find_recordings(source: CheckpointSource, root: Path, now_s: float) -> list[Found]:
@@ -50,22 +51,33 @@ def _require_folder(root: Path) -> None:
         raise UsageError(f"source {root}: no such folder, or no right to read it. Is its disk mounted?")
 
 
-def _folders(root: Path, depth: int) -> Iterator[Path]:
-    """The folder and those below it, hidden ones left out. The depth ends circles of links."""
-    yield root
-    if depth == 0:
-        return
+def _folders(root: Path, only: str) -> Iterator[Path]:
+    """Folders of such names, the given one and those below it, hidden ones left out.
+
+    Each is given once. A link stands for a folder that nothing else leads to.
+    """
+    given, opened = set[Path](), set[Path]()
+    real, links = deque([(root, _DEPTH)]), deque[tuple[Path, int]]()
+    while real or links:
+        folder, depth = (real or links).popleft()
+        target = folder.resolve()
+        if target not in given and fnmatch(folder.name, only):
+            given.add(target)
+            yield folder
+        if depth and target not in opened:
+            opened.add(target)
+            for entry in _below(folder):
+                (links if entry.is_symlink() else real).append((Path(entry.path), depth - 1))
+
+
+def _below(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        below = sorted(Path(entry.path) for entry in os.scandir(root) if not entry.name.startswith(".") and entry.is_dir())
+        return sorted((e for e in os.scandir(folder) if not e.name.startswith(".") and os.path.isdir(e)), key=lambda e: e.name)
     except OSError:
-        return
-    for folder in below:
-        yield from _folders(folder, depth - 1)
+        return []
 
 
-def _is_wanted(source: CheckpointSource, root: Path, folder: Path) -> bool:
-    if not fnmatch(folder.name, source.only):
-        return False
+def _is_wanted(source: CheckpointSource, folder: Path) -> bool:
     marked = source.marker is not None and (folder / source.marker).is_file()
     try:
         return marked or (folder / INDEX).is_file() or ((folder / _CONFIG).is_file() and bool(weight_files(folder)))
@@ -106,16 +118,22 @@ def _last_change(folder: Path) -> float:
 
 
 def _missing(source: CheckpointSource, folder: Path) -> str:
-    if source.marker is not None:
-        return "" if (folder / source.marker).is_file() else f"{source.marker} is not there yet"
+    if source.marker is not None and not (folder / source.marker).is_file():
+        return f"{source.marker} is not there yet"
     files = weight_files(folder)
-    if not (folder / _CONFIG).is_file():
+    if not files:
+        return "no file of weights is there yet"
+    is_safetensors = files[0].suffix == ".safetensors"
+    if source.marker is None and not (folder / _CONFIG).is_file():
         return f"{_CONFIG} is not there yet"
-    if not files or files[0].suffix != ".safetensors":
-        kind = files[0].suffix if files else "safetensors"
-        return f"nothing tells whether its {kind} files are whole; name the file that does by `marker`"
+    if source.marker is None and not is_safetensors:
+        return f"nothing tells whether its {files[0].suffix} files are whole; name the file that does by `marker`"
     try:
-        require_whole(folder, files)
+        if source.marker is None:
+            require_whole(folder, files)
+        elif is_safetensors:
+            for path in files:
+                read_header(path)
     except NotWhole as error:
         return str(error)
     return ""
@@ -133,7 +151,7 @@ def _trainers_step(folder: Path) -> int | None:
     try:
         state: Any = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
         return int(state["global_step"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -1,9 +1,14 @@
-"""Revisions of a repository on the Hugging Face hub, by the requests of its HTTP interface for branches, tags and commits."""
+"""Revisions of a repository on the Hugging Face hub, by the requests of its HTTP interface for branches, tags and commits.
+
+A commit that changes no weights, tokenizer or template makes no other model: the first commit with these files stands for all.
+"""
 
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatch
 from typing import Any
@@ -14,16 +19,22 @@ from schemas.run import ModelEndpoint
 from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
 from tasks.language.endpoints.endpoint_key import resolve_key
+from tasks.language.weights import model_names, weight_names
 
 HUB_VARIABLE = "HF_ENDPOINT"
 """Names another hub than the public one, as for huggingface_hub."""
 _HUB = "https://huggingface.co"
 _KEY_VARIABLE = "HF_TOKEN"
 _TIMEOUT_S = 30.0
+Contents = tuple[str, ...]
+"""Names and digests of the files that make a model."""
 
 
-def find_revisions(source: CheckpointSource, environ: Mapping[str, str] = os.environ) -> list[Found]:
+def find_revisions(source: CheckpointSource, earlier: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> list[Found]:
     """Branches and tags; of several names for one commit the first.
+
+    Args:
+        earlier: the repository's commits that nights took before, the latest first.
 
     Raises:
         ModelUnavailable: the hub does not answer, or does not know the repository.
@@ -35,7 +46,41 @@ def find_revisions(source: CheckpointSource, environ: Mapping[str, str] = os.env
         name, commit = str(one.get("name", "")), str(one.get("targetCommit", ""))
         if name and commit and fnmatch(name, source.only):
             named.setdefault(commit, name)
-    return [_revision(source, repository, name, commit, environ) for commit, name in named.items()]
+    revisions = [_revision(source, repository, name, commit, environ) for commit, name in named.items()]
+    return _standing_for(revisions, earlier, lambda commit: _contents(repository, commit, environ))
+
+
+def _standing_for(revisions: Iterable[Found], earlier: Sequence[str], contents_of: Callable[[str], Contents]) -> list[Found]:
+    """The revisions, each by the first commit that holds the same model: one taken before, else the oldest."""
+    first: dict[Contents, str] = {}
+    unread = iter(earlier)
+
+    def standing(one: Found) -> Found:
+        if one.digest in earlier:
+            return one
+        contents = contents_of(one.digest)
+        if not contents:
+            return replace(one, digest="", lacks="no file of weights is there yet")
+        while contents not in first and (commit := next(unread, None)) is not None:
+            with suppress(ModelUnavailable):  # it is no longer on the hub
+                first.setdefault(contents_of(commit), commit)
+        return replace(one, digest=first.setdefault(contents, one.digest))
+
+    return [standing(one) for one in sorted(revisions, key=lambda one: one.changed_s)]
+
+
+def _contents(repository: str, commit: str, environ: Mapping[str, str]) -> Contents:
+    """What a commit holds; empty where no weights are among it."""
+    path = f"/api/models/{quote(repository)}/revision/{quote(commit)}?blobs=true"
+    files = {str(row.get("rfilename")): row for row in _rows(_asked(path, repository, environ), "siblings")}
+    if not weight_names(files):
+        return ()
+    return tuple(f"{name} {_digest_of(files[name]) or commit}" for name in model_names(files))
+
+
+def _digest_of(file: Mapping[str, Any]) -> str:
+    lfs = file.get("lfs")
+    return str((lfs.get("sha256") if isinstance(lfs, dict) else None) or file.get("blobId") or "")
 
 
 def _revision(source: CheckpointSource, repository: str, name: str, commit: str, environ: Mapping[str, str]) -> Found:

@@ -13,6 +13,7 @@ from schemas.run import ModelEndpoint
 from tasks.checkpoints.folders import find_folders, find_recordings
 from tasks.checkpoints.found import Found, Unread, newest_first, step_of
 from tasks.checkpoints.hub import find_revisions
+from tasks.checkpoints.record import known_checkpoints
 from tasks.checkpoints.source import CheckpointSource
 from tasks.storage.file_digests import FileDigests
 from tasks.storage.home import Home
@@ -27,7 +28,7 @@ class Sighting:
 
 
 def look(home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None) -> Sighting:
-    """Look through the sources. A source that cannot be read keeps no other one back.
+    """Look through the sources. A source that cannot be read keeps no other one back. What two of them hold is the first one's.
 
     Args:
         folder: relative paths of sources begin here.
@@ -35,26 +36,33 @@ def look(home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: f
     """
     digests = FileDigests(home.file_digests)
     present_s = time.time() if now_s is None else now_s
-    found: list[Found] = []
+    found: dict[tuple[str, str], Found] = {}
     unread: list[Unread] = []
     for source in sources:
         try:
-            found += _look_into(source, folder, digests, present_s)
+            for one in _look_into(source, folder, digests, present_s, home):
+                found.setdefault((one.spec, one.path), one)
         except ParleyError as error:
             unread.append(Unread(source, str(error)))
-    return Sighting(tuple(_with_copies_named(newest_first(found))), tuple(unread))
+    return Sighting(tuple(_with_copies_named(newest_first(found.values()))), tuple(unread))
 
 
-def _look_into(source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float) -> list[Found]:
+def _look_into(source: CheckpointSource, folder: Path, digests: FileDigests, now_s: float, home: Home) -> list[Found]:
     match source.kind:
         case "directory":
             return find_folders(source, _located(folder, source.place), digests, now_s)
         case "recordings":
             return find_recordings(source, _located(folder, source.place), now_s)
         case "repository":
-            return find_revisions(source)
+            return find_revisions(source, _taken_before(home, source.place))
         case "endpoint":
             return _served(source)
+
+
+def _taken_before(home: Home, repository: str) -> list[str]:
+    """Commits of a repository that nights took, the latest first."""
+    rows = [row for row in known_checkpoints(home).values() if row.kind == "repository" and row.source == repository]
+    return [row.digest for row in sorted(rows, key=lambda row: row.found_at, reverse=True)]
 
 
 def _located(folder: Path, place: str) -> Path:

@@ -44,7 +44,7 @@ def read_header(path: Path) -> Header:
         described: dict[str, Any] = json.loads(text)
         tensors = {name: value for name, value in described.items() if name != "__metadata__"}
         end = max((int(value["data_offsets"][1]) for value in tensors.values()), default=0)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise NotWhole(f"{path.name} is no safetensors file: its header cannot be read") from None
     if size != _LENGTH_BYTES + length + end:
         raise NotWhole(f"{path.name} has {size} bytes, its header speaks of {_LENGTH_BYTES + length + end}")
@@ -70,8 +70,10 @@ def require_whole(folder: Path, files: Sequence[Path]) -> None:
         stated: Any = json.loads(index.read_text(encoding="utf-8"))
         places: dict[str, str] = dict(stated["weight_map"])
         total = (stated.get("metadata") or {}).get("total_size")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise NotWhole(f"{INDEX} cannot be read") from None
+        if not places or not all(type(name) is str for name in places.values()):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise NotWhole(f"{INDEX} cannot be read: its `weight_map` is to say which file holds each tensor") from None
     _require_agreement(places, total, headers)
 
 

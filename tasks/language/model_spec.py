@@ -18,7 +18,7 @@ from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.recorded_model import load_recording, recording_name
 from tasks.language.servers.vllm_command import engine_version
 from tasks.language.servers.vllm_settings import VllmSettings
-from tasks.language.weights import weights_digest
+from tasks.language.weights import WEIGHTS, weight_files, weights_digest
 from tasks.storage.file_digests import FileDigests
 
 FORMS = ("embedded:smollm2", "openai:MODEL[@BASE_URL]", "vllm:PATH_OR_REPO", "recorded:FILE", "control:gold", "control:empty")
@@ -187,6 +187,8 @@ def _vllm(rest: str, given: _Given) -> ModelChoice:
     given.refuse_address()
     folder = Path(rest).expanduser()
     if folder.is_dir():
+        if not weight_files(folder.resolve()):
+            raise UsageError(f"model {given.text!r}: no file of weights lies in {folder.resolve()} ({', '.join(WEIGHTS)})")
         identity = ModelIdentity(
             provider=Provider.VLLM,
             name=given.name or folder.resolve().name,

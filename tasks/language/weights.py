@@ -1,14 +1,14 @@
 """The files of a folder that make a model answer as it does, and the digest that identifies it by them."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 from schemas.content_id import ID_LENGTH
 from tasks.storage.file_digests import FileDigests
 
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "consolidated*.pth", "*.gguf")
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "consolidated*.pth", "*.gguf")
 """Formats of weights; of several, a server loads the first."""
 _BESIDE = (
     *("config.json", "adapter_config.json", "params.json", "configuration_*.py", "modeling_*.py"),
@@ -20,12 +20,24 @@ _BESIDE = (
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """Files of weights directly in a folder, sorted by name; none where it holds no model."""
-    names = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    for pattern in _WEIGHTS:
-        found = tuple(path for path in names if fnmatch(path.name, pattern))
-        if found:
-            return found
-    return ()
+    return tuple(folder / name for name in weight_names(path.name for path in folder.iterdir() if path.is_file()))
+
+
+def weight_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Which of these names, relative to a model's folder, are of its files of weights; sorted."""
+    visible = sorted(name for name in names if not name.startswith("."))
+    return next(filter(None, (tuple(name for name in visible if _fits(name, pattern)) for pattern in WEIGHTS)), ())
+
+
+def model_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Which of these names, relative to a model's folder, are of files that the digest is made of; sorted."""
+    given = tuple(names)
+    beside = (name for name in given for pattern in _BESIDE if _fits(name, pattern))
+    return tuple(sorted({*weight_names(given), *beside}))
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
 
 
 def model_files(folder: Path) -> tuple[Path, ...]:

@@ -26,8 +26,9 @@ def checkpoints(
 ) -> None:
     """List the checkpoints of a configuration's sources: what is there, what is owed, and its cost as a dry run counts it.
 
-    Newest first. `tonight` is taken by the next night, `later` by one with fewer new checkpoints. `waiting` is not complete or
-    not quiet yet, `copy` is the same model as another one, `done` is owed nothing.
+    Newest first. `tonight` is taken by the next night, `later` by one with fewer new checkpoints or by `nightly --backfill`.
+    `waiting` is not complete or not quiet yet, `copy` is the same model as another one, `done` is owed nothing. A checkpoint that
+    the latest night tried in vain comes after those not tried.
     """
     from flows.night.checkpoints import CheckpointPlan
     from flows.night.config import read_config
@@ -41,7 +42,9 @@ def checkpoints(
     from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
     from flows.text.results import print_rows
 
-    columns = ("checkpoint", "step", "state", "runs", "episodes", "calls", "input tokens", "output tokens", "USD", "why")
+    judged = ("judge calls",) if any(row["judge_calls"] for row in rows) else ()
+    counted = ("runs", "episodes", "calls", *judged, "input tokens", "output tokens")
+    columns = ("checkpoint", "step", "state", *counted, "USD", "why")
     print_rows("", columns, [tuple(row[column.replace(" ", "_").lower()] for column in columns) for row in rows])
     for one in plan.sighting.unread:
         print(f"source {one.source.place} was not read: {one.reason}")
@@ -65,7 +68,7 @@ def _row(found: "Found", owed: "Owed | None") -> dict[str, Any]:
         "step": found.step,
         "state": _state(found, owed),
         **_costs(owed),
-        "why": found.lacks or (f"the same model as {found.copy_of}" if found.copy_of else ""),
+        "why": _why(found, owed),
         "digest": found.digest,
         "path": found.path,
     }
@@ -79,8 +82,15 @@ def _state(found: "Found", owed: "Owed | None") -> str:
     return "done" if owed is None else "tonight" if owed.tonight else "later"
 
 
+def _why(found: "Found", owed: "Owed | None") -> str:
+    if found.copy_of:
+        return f"the same model as {found.copy_of}"
+    tried = "a run of it failed or was withheld; `parley report` says why" if owed is not None and owed.is_left_behind else ""
+    return found.lacks or tried
+
+
 def _costs(owed: "Owed | None") -> dict[str, Any]:
-    """Estimates of all runs together: models and simulators. USD is None where no price of one is known."""
+    """Estimates of all runs together, tokens of all roles. USD is None where no price of one is known."""
     from flows.night.before.dry_run import estimate
 
     estimates = [estimate(plan) for plan in owed.plans] if owed else []
@@ -91,7 +101,7 @@ def _costs(owed: "Owed | None") -> dict[str, Any]:
         "episodes": sum(one.owed for one in estimates),
         "calls": sum(one.calls + one.simulator_calls for one in estimates),
         "judge_calls": sum(one.judge_calls for one in estimates),
-        "input_tokens": sum(one.input_tokens + one.simulator_input_tokens for one in estimates),
-        "output_tokens": sum(one.output_tokens + one.simulator_output_tokens for one in estimates),
+        "input_tokens": sum(one.input_tokens + one.simulator_input_tokens + one.judge_input_tokens for one in estimates),
+        "output_tokens": sum(one.output_tokens + one.simulator_output_tokens + one.judge_output_tokens for one in estimates),
         "usd": sum(known) if known and len(known) == len(prices) else None,
     }

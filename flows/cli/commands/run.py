@@ -241,6 +241,9 @@ def simulator_request(
 def nightly(
     config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
     budget: BudgetCaps = None,
+    backfill: Annotated[
+        bool, typer.Option("--backfill", help="Take every checkpoint that is owed something, whatever `at_most` says.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
@@ -255,7 +258,8 @@ def nightly(
     settings = read_config(config)
     caps = parse_budget(budget or [], settings.budget)
     home = find_home(settings.home)
-    requests = night_requests(home, settings, config.absolute().parent, partial(print, file=sys.stderr), keep=not dry_run)
+    say = partial(print, file=sys.stderr)
+    requests = night_requests(home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill)
     if not requests:
         print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
         return

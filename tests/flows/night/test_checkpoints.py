@@ -16,10 +16,10 @@ PROBLEM = "Sample/1"
 CHECKPOINTS = "select model, family, step, kind, digest, found_at from checkpoints order by step"
 
 
-def record(folder: Path, step: int, content: str, at_s: float) -> None:
+def record(folder: Path, step: int, content: str, at_s: float, problem: str = PROBLEM) -> None:
     """A recording of one answer in the place of a checkpoint."""
     folder.mkdir(exist_ok=True)
-    lines = f'{{"problem_id": "{PROBLEM}", "turn": 1, "content": "{content}"}}\n'
+    lines = f'{{"problem_id": "{problem}", "turn": 1, "content": "{content}"}}\n'
     path = folder / f"step-{step}.jsonl.gz"
     path.write_bytes(gzip.compress(lines.encode()))
     os.utime(path, (at_s, at_s))
@@ -37,9 +37,9 @@ def states(home: Path, config: Path) -> list[tuple[str, str, int]]:
     return [(row["checkpoint"], row["state"], row["calls"]) for row in rows]
 
 
-def night(home: Path, config: Path) -> Done:
-    done = parley(home, "nightly", "--config", config)
-    assert done.code == 0, done.err
+def night(home: Path, config: Path, *flags: str, code: int = 0) -> Done:
+    done = parley(home, "nightly", "--config", config, *flags)
+    assert done.code == code, done.err
     return done
 
 
@@ -65,6 +65,35 @@ def test_each_checkpoint_is_evaluated_once_newest_first_and_then_the_older_ones(
     assert [row["step"] for row in sorted(rows, key=lambda row: row["found_at"])] == [2, 3, 1]
     joined = ask(standing_home, "select model, revision = digest as same from runs join checkpoints using (model) order by model")
     assert joined == [{"model": f"recorded:tuned/step-{n}", "same": True} for n in (1, 2, 3)]
+
+
+@pytest.mark.long
+def test_one_that_is_withheld_keeps_no_other_back_and_is_done_when_it_is_released(standing_home: Path, tmp_path: Path) -> None:
+    record(tmp_path / "lossy", 1, "whole", LONG_AGO_S)
+    record(tmp_path / "lossy", 2, "lost", LONG_AGO_S + MINUTE_S, problem="another task")
+    config = configured(tmp_path, sources=[{"recordings": "lossy", "at_most": 1}])
+
+    def found() -> dict[str, str]:
+        return {name: state for name, state, _ in states(standing_home, config)}
+
+    night(standing_home, config, code=3)
+    assert found() == {"lossy/step-2": "later", "lossy/step-1": "tonight"}
+    (newest, _) = parley(standing_home, "checkpoints", "--config", config, "--json").json()
+    assert "failed or was withheld" in newest["why"]
+    night(standing_home, config)
+    assert found() == {"lossy/step-2": "tonight", "lossy/step-1": "done"}
+    (run,) = ask(standing_home, "select run_id from runs where model = 'recorded:lossy/step-2'")
+    assert parley(standing_home, "release", run["run_id"], "--because", "its only task is lost for good").code == 0
+    assert found() == {"lossy/step-2": "done", "lossy/step-1": "done"}
+
+
+def test_a_backfill_takes_all_that_is_owed(home: Path, tmp_path: Path) -> None:
+    for step in (1, 2):
+        record(tmp_path / "tuned", step, f"answer {step}", LONG_AGO_S + step * MINUTE_S)
+    config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1}])
+    for flags, steps in (((), [2]), (("--backfill",), [2, 1])):
+        dry = night(home, config, *flags, "--dry-run")
+        assert [step for step in (2, 1) if f"tuned/step-{step}" in dry.out] == steps
 
 
 @pytest.mark.long

@@ -77,6 +77,23 @@ def torn_index(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text('{"weight_map": {')
 
 
+def index_of_lists(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": ["model-00001-of-00002.safetensors"]}}')
+
+
+def index_of_nothing(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+
+
+def nested_index(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text("[" * 100_000)
+
+
+def without_weights(folder: Path) -> None:
+    for shard in folder.glob("*.safetensors"):
+        shard.unlink()
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -87,6 +104,10 @@ def torn_index(folder: Path) -> None:
         (without_index, "2 files of weights and no model.safetensors.index.json"),
         (without_config, "config.json is not there yet"),
         (torn_index, "model.safetensors.index.json cannot be read"),
+        (index_of_lists, "model.safetensors.index.json cannot be read"),
+        (index_of_nothing, "model.safetensors.index.json cannot be read"),
+        (nested_index, "model.safetensors.index.json cannot be read"),
+        (without_weights, "no file of weights is there yet"),
     ],
 )
 def test_what_is_not_whole_waits_and_says_for_what(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
@@ -111,6 +132,28 @@ def test_a_marker_says_that_it_is_whole_in_place_of_the_index(tmp_path: Path) ->
     (folder / "DONE").touch()
     changed(folder, LONG_AGO_S)
     assert only_one(tmp_path, marker="DONE").lacks == ""
+
+
+@pytest.mark.parametrize(("spoil", "said"), [(cut_off, "its header speaks of"), (without_weights, "no file of weights")])
+def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
+    folder = checkpoint(tmp_path / "step-1")
+    spoil(folder)
+    (folder / "DONE").touch()
+    found = only_one(changed(folder, LONG_AGO_S).parent, marker="DONE")
+    assert said in found.lacks
+    assert found.digest == ""
+
+
+def test_a_link_takes_no_checkpoint_s_place_and_stands_for_what_nothing_else_leads_to(tmp_path: Path) -> None:
+    root = tmp_path / "tuned"
+    folder = checkpoint(root / "checkpoint-2")
+    (root / "a-latest").symlink_to(folder.name)
+    (root / "loop").symlink_to(".")
+    (root / "itself").symlink_to("itself")
+    elsewhere = checkpoint(tmp_path / "elsewhere", weights=b"4321")
+    (root / "checkpoint-1").symlink_to(elsewhere)
+    found = {one.name: one.path for one in found_in(root)}
+    assert found == {"tuned/checkpoint-2": str(folder), "tuned/checkpoint-1": str(elsewhere)}
 
 
 def test_weights_that_nothing_vouches_for_need_a_marker(tmp_path: Path) -> None:

@@ -27,9 +27,23 @@ HUB: dict[str, Any] = {
             {"name": "final", "ref": "refs/tags/final", "targetCommit": "c" * 40},
         ],
     },
-    f"/api/models/org/tiny/commits/{'a' * 40}": [{"id": "a" * 40, "date": "2026-11-01T00:00:00.000Z"}],
-    f"/api/models/org/tiny/commits/{'c' * 40}": [{"id": "c" * 40, "date": "2026-11-02T00:00:00.000Z"}],
+    "/api/models/org/notes/refs": {"branches": [{"name": "main", "targetCommit": "e" * 40}]},
 }
+NOTES, CONFIG = {"rfilename": "README.md", "blobId": "1"}, {"rfilename": "config.json", "blobId": "2"}
+
+
+def add_commit(repository: str, commit: str, day: int, *files: dict[str, Any]) -> None:
+    HUB[f"/api/models/{repository}/commits/{commit}"] = [{"id": commit, "date": f"2026-11-0{day}T00:00:00.000Z"}]
+    HUB[f"/api/models/{repository}/revision/{commit}"] = {"siblings": [*files]}
+
+
+def weights_of(sha256: str) -> dict[str, Any]:
+    return {"rfilename": "model.safetensors", "blobId": "pointer", "lfs": {"sha256": sha256}}
+
+
+add_commit("org/tiny", "a" * 40, 1, NOTES, weights_of("first"), CONFIG)
+add_commit("org/tiny", "c" * 40, 2, NOTES, weights_of("second"), CONFIG)
+add_commit("org/notes", "e" * 40, 1, NOTES)
 
 
 @contextmanager
@@ -95,6 +109,37 @@ def test_a_repository_s_revisions_are_known_by_their_commits(tmp_path: Path, tok
 
 
 @pytest.mark.slow
+def test_a_commit_that_changes_no_weights_is_the_model_that_a_night_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "")
+    with hub() as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        source = {"repository": "org/tiny", "only": "main"}
+        [taken] = seen(tmp_path, source).found
+        keep_checkpoints(Home(tmp_path / "home"), [taken])
+        for commit, sha256 in (("d" * 40, "second"), ("f" * 40, "third")):
+            add_commit(
+                "org/tiny",
+                commit,
+                3,
+                {**NOTES, "blobId": commit},
+                weights_of(sha256),
+                CONFIG,
+            )
+            moved = {**HUB["/api/models/org/tiny/refs"], "branches": [{"name": "main", "targetCommit": commit}]}
+            monkeypatch.setitem(HUB, "/api/models/org/tiny/refs", moved)
+            [found] = seen(tmp_path, source).found
+            assert found.digest == (taken.digest if sha256 == "second" else commit)
+        bare = seen(tmp_path, {"repository": "org/notes"}).found
+    assert [(one.lacks, one.is_due) for one in bare] == [("no file of weights is there yet", False)]
+
+
+def test_what_two_sources_hold_is_the_first_one_s(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "ckpts" / "step-1")
+    found = seen(tmp_path, {"directory": "ckpts", "family": "mine"}, {"directory": "."}).found
+    assert [(one.family, one.is_due) for one in found] == [("mine", True)]
+
+
+@pytest.mark.slow
 def test_an_endpoint_s_models_are_known_by_their_names(tmp_path: Path) -> None:
     with model_server(models=("tuned-step-10", "tuned-step-20", "other")) as server:
         source = {"endpoint": server.base_url, "only": "tuned-*", "family": "tuned"}
@@ -129,8 +174,20 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ({"endpoint": "b:1"}, "begins with http"),
         ({"directory": "a", "ask": {"revision": "1"}}, "`ask` names revision"),
         ({"directory": "a", "ask": {"max_tokns": 1}}, "max_tokns"),
+        ({"recordings": "a", "ask": {"gpus": 1}}, "source 'a': `ask`: usd_per_hour and gpus are those of a server"),
+        ({"endpoint": "http://b", "ask": {"serve": {}}}, "`serve` is for models that Parley serves"),
+        ({"recordings": "a", "marker": "DONE"}, "source 'a': `marker` is for directory; leave it out"),
+        ({"repository": "a/b", "quiet_minutes": 5}, "`quiet_minutes` is for directory and recordings"),
     ],
 )
 def test_a_source_that_says_too_little_or_too_much_is_refused(source: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         CheckpointSource.model_validate(source)
+
+
+@pytest.mark.parametrize("place", [{"directory": "a"}, {"repository": "a/b"}])
+def test_a_source_says_how_vllm_serves_its_checkpoints_and_what_an_hour_costs(place: dict[str, Any]) -> None:
+    ask = {"serve": {"tensor_parallel": 2, "dtype": "bfloat16"}, "gpus": 2, "usd_per_hour": 3}
+    asked = CheckpointSource.model_validate({**place, "ask": ask}).request("vllm:x/y", None, "1", "mine")
+    assert asked.serve is not None
+    assert (asked.serve.tensor_parallel, asked.gpus, asked.usd_per_hour) == (2, 2, 3)

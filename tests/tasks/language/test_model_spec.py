@@ -164,6 +164,12 @@ def test_a_repository_s_model_and_what_is_neither() -> None:
             parse_model(text)
 
 
+def test_a_folder_without_weights_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match="no file of weights lies in"):
+        parse_model(f"vllm:{tmp_path}")
+
+
 OPENAI, OTHER = ModelEndpoint(), ModelEndpoint(base_url="https://example.test/v1")
 ENVIRON = {
     "OPENAI_API_KEY": "sk-openai",
