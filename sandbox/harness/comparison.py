@@ -34,16 +34,17 @@ COMPARISONS = tuple(_OPERATIONS)
 """Their places are the codes that the instrumented tests name them by."""
 ALMOST = len(COMPARISONS)
 """The code of two values whose difference is looked at."""
-CHAIN, DIFFERENCE, PAIR, HERE, ENTERED, OWN = (f"parley {n} {os.urandom(8).hex()}" for n in range(6))
+CHAIN, DIFFERENCE, PAIR, LOOKED, GIVEN, ENTERED, OWN = (f"parley {n} {os.urandom(8).hex()}" for n in range(7))
 
 class_name = type.__dict__["__name__"].__get__
+_class_dict, _mro, _function_kind = type.__dict__["__dict__"].__get__, type.__dict__["__mro__"].__get__, type(lambda: None)
 
 
 def comparing(
     accuse: Callable[[str], None],
     here: Callable[[], None],
     entered: Callable[[bool], None],
-    lenient: dict[str, Callable[..., Any]],
+    lenient: dict[str, Any],
     excused: Callable[[Any, Any], bool] = lambda left, right: False,
 ) -> dict[str, Callable[..., Any]]:
     """Make the functions that tests compare with, by the constants that stand for them in the instrumented tree.
@@ -59,6 +60,7 @@ def comparing(
     (equal, unequal), urandom = map(COMPARISONS.index, (Eq, NotEq)), os.urandom
     contains, minus = _OPERATIONS[In], _operator.sub
     is_any, call_of, holds_own, shown, near = (lenient[name] for name in ("is_any", "call_of", "holds", "shown", "near"))
+    is_known, anything = lenient["is_known"], lenient["anything"]
 
     def chain(codes: tuple[int, ...], *operands: Any) -> Any:
         __tracebackhide__ = True  # pytest shows the tests' own lines
@@ -76,7 +78,10 @@ def comparing(
             return operations[code](left, right)
         kind = COMPARISONS[code]
         before = kind not in (Eq, NotEq) or tried_whole(left, right)
-        alike = doubted(left, right) if kind in (In, NotIn) else []
+        if kind in (In, NotIn):
+            looked_at([left, right], 3)
+            for altered in _alterations(left):  # attack: a group that holds whatever it is asked for first
+                answer(altered, right, contains)
         said = operations[code](shown(left), shown(right))
         try:
             claims = bool(said) is (kind not in (NotEq, NotIn))
@@ -88,7 +93,7 @@ def comparing(
             if answer(left, right, _REVERSED[kind], lambda also: also is True) and not excused(left, right):
                 accuse(f"objects of class {_forged(left, right)} are less and greater at once")
         elif claims and kind in (In, NotIn):
-            probe_membership(left, right, alike)
+            probe_membership(left, right)
         return said
 
     def tried_whole(left: Any, right: Any) -> bool:
@@ -117,26 +122,17 @@ def comparing(
         (expected, *rest), named = call
         return [] if _is_plain(beside) else [near(far, *rest, **named) for far in _alterations(expected, _far_numbers)]
 
-    def doubted(left: Any, right: Any) -> list[Any]:
-        """List members of a group that the left side equals altered; ask it for other plain values. Attack: ANY in a group."""
-        if not _is_plain(left):
-            some = _some(right) if type(right) in _GROUPS else []
-            return [one for one in some if not tried(left, one, False)]
-        for altered in _alterations(left):
-            answer(altered, right, contains)
-        return []
-
     def answer(one: Any, other: Any, operation: Any = _operator.eq, kind: Any = bool) -> Any:
         try:
             return kind(operation(one, other))
         except Exception:  # noqa: BLE001 - one that presumes its own kind
             return None
 
-    def probe_membership(left: Any, right: Any, alike: list[Any]) -> None:  # attack: a number that lies in a set
+    def probe_membership(left: Any, right: Any) -> None:  # attack: a number that lies in a set
         if type(right) in _GROUPS:
             for one in right:
-                if answer(shown(left), shown(one)):  # attack: equal to all, then to what it saw last
-                    if any(one is other for other in alike) or not tried_whole(left, one):
+                if answer(shown(left), shown(one)):
+                    if not tried_whole(left, one):
                         accuse(f"objects of class {_forged(left, one)} claim to equal everything")
                     return
         elif not _is_plain(right) and answer(object(), right, contains) and not excused(left, right):
@@ -168,18 +164,30 @@ def comparing(
                 pass
         return shown(left), shown(right)
 
-    def is_here(value: Any) -> Any:
-        here()
+    def looked_at(value: Any, depth: int = 2) -> Any:
+        """Look at a value before others than the tests compare it. Attacks: ANY in a pattern, a key, assertEqual's `first`."""
+        kind = type(value)
+        if kind in _GROUPS:
+            for one in [*_some(value), *(_some(value.values()) if kind is dict else ())] if depth else ():
+                looked_at(one, depth - 1)
+        elif kind not in _SCALARS and value is not anything:
+            equality, n = next(held["__eq__"] for held in map(_class_dict, _mro(kind)) if "__eq__" in held), urandom(6).hex()
+            is_theirs = type(equality) is _function_kind and not is_known(equality.__code__)
+            if is_theirs and not all(tried(value, stranger, False) for stranger in (n, int(n, 16), [n])):
+                accuse(f"objects of class {class_name(kind)} claim to equal everything")
         return value
 
-    more = {HERE: is_here, ENTERED: entered, OWN: lenient["own"]}
+    def given(*values: Any, **named: Any) -> Any:
+        here()
+        looked_at([*values, *named.values()], 3)
+        return named or values
+
+    more = {LOOKED: looked_at, GIVEN: given, ENTERED: entered, OWN: lenient["own"]}
     return {CHAIN: chain, DIFFERENCE: difference, PAIR: pair, **more}
 
 
 def _is_plain(value: Any) -> bool:
     """Tell whether a value is of built-in types throughout: nobody can change their comparisons."""
-    if type(value) in _SCALARS:
-        return True
     unseen, n = [value], 0
     while unseen:
         one = unseen.pop()

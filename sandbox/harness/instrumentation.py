@@ -6,7 +6,7 @@ import _ast
 import builtins
 import sys
 
-from comparison import ALMOST, CHAIN, COMPARISONS, DIFFERENCE, ENTERED, HERE, OWN, PAIR
+from comparison import ALMOST, CHAIN, COMPARISONS, DIFFERENCE, ENTERED, GIVEN, LOOKED, OWN, PAIR
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -55,9 +55,7 @@ def own_finder() -> Callable[[Any], Any]:
         return asking(statement, ()) if imported else statement
 
     def asking(tree: Any, callees: tuple[Any, ...], is_called: bool = False) -> Any:
-        """Args:
-        callees: what the tree's value is handed to.
-        """
+        """Ask in the tree, whose value is handed to these callees."""
         if type(tree) in (ast.Name, ast.Attribute) and type(tree.ctx) is ast.Load and is_meant(tree):
             return _call(OWN, tree, [tree, _at(tree, ast.Constant(is_called)), *callees])
         # It hands on nothing of what it compares.
@@ -113,8 +111,10 @@ def instrumented(tree: Any, is_projects: bool = False) -> Any:
     if is_projects:
         is_long = type(tree) is ast.Compare and not all(type(node) in (ast.Name, ast.Constant) for node in tree.comparators[1:])
         return tree if is_long else _through(tree)
-    if type(tree) is ast.Call and not _asserts_of_two(tree):
+    if type(tree) is ast.Call and not _asserts_of_two(tree) and type(tree.func) is not ast.IfExp:  # our own
         _look_before(tree)
+    elif hasattr(tree, "subject"):  # of a `match`
+        tree.subject = _call(LOOKED, tree.subject, [tree.subject])
     elif type(tree) in (ast.FunctionDef, ast.AsyncFunctionDef) and (tree.name == "check" or _is_method(tree)):
         first = tree.body[0]
         n_texts = int(type(first) is ast.Expr and type(first.value) is ast.Constant)
@@ -143,14 +143,12 @@ def _is_method(function: Any) -> bool:
 
 
 def _look_before(call: Any) -> None:
-    """Have a call look, by its last argument or by its function, whether all is still as the tests have it."""
-    group = call.keywords or call.args
-    if not group:
-        call.func = _call(HERE, call, [call.func])
-    elif type(group[-1]) in (ast.Starred, ast.keyword):
-        group[-1].value = _call(HERE, call, [group[-1].value])
-    else:
-        group[-1] = _call(HERE, call, [group[-1]])
+    """Have a call look at what it is given, and whether all is still as the tests have it."""
+    if type(call.func) is ast.Attribute:
+        call.func.value = _call(LOOKED, call, [call.func.value])
+    call.args = [_at(call, ast.Starred(_call(GIVEN, call, call.args), ast.Load()))]
+    if call.keywords:
+        call.keywords = [_at(call, ast.keyword(None, _call(GIVEN, call, [], call.keywords)))]
 
 
 def _asserts_of_two(call: Any) -> bool:
@@ -159,10 +157,10 @@ def _asserts_of_two(call: Any) -> bool:
     return not any(type(argument) is ast.Starred for argument in call.args[:2])
 
 
-def _call(name: str, place: Any, arguments: list[Any]) -> Any:
+def _call(name: str, place: Any, arguments: list[Any], keywords: Any = ()) -> Any:
     # A conditional, since the compiler warns of a constant that is called.
     function = ast.IfExp(*(_at(place, ast.Constant(name)) for _ in range(3)))
-    return _at(place, ast.Call(_at(place, function), arguments, []))
+    return _at(place, ast.Call(_at(place, function), arguments, [*keywords]))
 
 
 def _at(place: Any, node: Any) -> Any:
@@ -178,11 +176,14 @@ def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
     return code.replace(co_consts=tuple(bound(one, functions) if type(one) is kind else one for one in named))
 
 
-def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[..., Any]]:
+def leniency(
+    tests: str | None, anything: Any, near: Any, is_known: Callable[[Any], bool] = lambda code: False
+) -> dict[str, Any]:
     """Make functions: `own` gives the tests their own, `is_any`, `call_of` and `holds` know it again, `shown` hides it.
 
     Args:
         tests: file name that the tests are compiled with. None gives them their own wherever they name it.
+        is_known: whether code is of the tests or of a library.
         anything: `unittest.mock.ANY` as the tests import it, or None.
         near: `pytest.approx`, or None.
     """
@@ -229,4 +230,4 @@ def leniency(tests: str | None, anything: Any, near: Any) -> dict[str, Callable[
         return itself if call is None else near(*call[0], **call[1])
 
     known = {"is_any": lambda one: get(made, id(one), (0, 0))[1] is None, "call_of": lambda one: get(made, id(one), (0, None))[1]}
-    return {**known, "own": own, "holds": holds, "shown": shown, "near": near}
+    return {**known, "anything": anything, "is_known": is_known, "own": own, "holds": holds, "shown": shown, "near": near}

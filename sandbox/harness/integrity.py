@@ -51,8 +51,8 @@ def guard(
     *,
     mocks: bool,
     set_aside: bool = True,
-) -> dict[str, Callable[..., Any]]:
-    """Import the tests' modules, remember all that decides a test, and give the checks as functions by name.
+) -> dict[str, Any]:
+    """Import the tests' modules, remember all that decides a test, and give the modules and the checks, functions by name.
 
     Args:
         accuse: told what was changed; does not return.
@@ -132,10 +132,6 @@ def guard(
         if n_looks <= _LOOKS or urandom(1)[0] < _CHANCE:
             verify_entries(cases, True)
 
-    def found(module: str, name: str) -> Any:
-        """Give a name of one of the tests' modules as it was before the candidate ran, or None."""
-        return vars(modules[module]).get(name) if module in modules else None
-
     def title(holder: Any) -> str:
         return holder.__name__ if type(holder) is _module_kind else _class_name(holder)
 
@@ -147,13 +143,7 @@ def guard(
         return name in by_name and (is_mock or holder in of_tests)
 
     def add_names(read: set[str], given: set[str], stored: set[str]) -> None:
-        """Accept values that the tests themselves assign or patch.
-
-        Args:
-            read: attributes that they read.
-            given: names that they may give things by, in a patch say.
-            stored: attributes of others than `self` that they assign.
-        """
+        """Accept what the tests assign or patch: attributes they read, names they may give by, others' attributes they assign."""
         mentioned.update(read)
         by_name.update(given)
         assigned.update(stored)
@@ -166,8 +156,8 @@ def guard(
         cells.extend(cells_of(new))
         cases[:] = [entry for entry in contents if entry[3] and (entry[0] in of_tests or _class_name(entry[0]) == "TestCase")]
 
-    checks = (found, restore_imports, verify, verify_modules, verify_cases, add_names, add_classes)
-    return {"accuse": accuse, **{check.__name__: check for check in checks}}
+    checks = (restore_imports, verify, verify_modules, verify_cases, add_names, add_classes)
+    return {"accuse": accuse, "modules": modules, **{check.__name__: check for check in checks}}
 
 
 def entry_of(kind: type) -> tuple[Any, dict[str, Any], frozenset[str] | None, tuple[type, ...]]:

@@ -73,13 +73,14 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         _write(path, code)
         imports = tuple(job["imports"].decode().split())
         checks = guard(accuse, imports, TESTS, names, mocks=job["mocks"] == b"1")
-        is_own_process, entered = start_watch(accuse, trusted, (TESTS,), names, own)
+        is_own_process, entered, is_known = start_watch(accuse, trusted, (TESTS,), names, own)
 
         def here() -> None:
             is_own_process()
             checks["verify_cases"]()
 
-        lenient = leniency(TESTS, checks["found"]("unittest.mock", "ANY"), checks["found"]("pytest", "approx"))
+        mock, pytest = (checks["modules"].get(name) for name in ("unittest.mock", "pytest"))
+        lenient = leniency(TESTS, getattr(mock, "ANY", None), getattr(pytest, "approx", None), is_known)
         run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, entered, lenient), checks, only_here)
         run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
         sys.path.insert(0, os.getcwd())

@@ -44,12 +44,12 @@ def start_watch(
     tests: tuple[str, ...] | frozenset[str],
     names: dict[str, Any],
     own: list[int],
-) -> tuple[Callable[[], None], Callable[[bool], None]]:
+) -> tuple[Callable[[], None], Callable[[bool], None], Callable[[CodeType], bool]]:
     """Listen from now on. Signal handlers are given None for the interrupted frame, the tests' or the runner's.
 
-    Returns a function that the tests call on their way, and one that their methods and `check` call as they begin. Children that
-    the tests fork themselves are no finding, nor are functions that they hand to the candidate. Calls under way when the
-    candidate forked may not come back in the child. Attacks: a child goes on instead, tests run to be told the answer.
+    Returns functions: the tests call one on their way, their methods and `check` one as they begin, the last knows code of tests
+    and libraries, but not of mocks. Children that the tests fork themselves are no finding, nor functions that they hand over.
+    Calls under way when the candidate forked may not come back in the child. Attacks: a child goes on, tests run to be told.
 
     Args:
         accuse: told each finding at once; does not return to the candidate.
@@ -260,7 +260,7 @@ def start_watch(
     stand_ins = function_kind(_stand_ins.__code__, {"__builtins__": builtins})
     frameless, _signal.signal, _signal.getsignal, private.create_builtin = stand_ins(sys.audit, _signal.getsignal)
     sys.addaudithook(hear)
-    return here, entered
+    return here, entered, lambda code: is_known(code) and not code.co_filename.endswith("/unittest/mock.py")
 
 
 def _stand_ins(audit: Any, real_getsignal: Any) -> Any:
