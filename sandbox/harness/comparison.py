@@ -12,6 +12,7 @@ import builtins
 import os
 from _ast import Eq, Gt, GtE, In, Is, IsNot, Lt, LtE, NotEq, NotIn
 from _collections import deque  # pyright: ignore[reportMissingImports]  (a built-in module, which has no stub)
+from itertools import islice
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
@@ -168,8 +169,9 @@ def comparing(
         """Look at a value before others than the tests compare it. Attacks: ANY in a pattern, a key, assertEqual's `first`."""
         kind = type(value)
         if kind in _GROUPS:
-            for one in [*_some(value), *(_some(value.values()) if kind is dict else ())] if depth else ():
-                looked_at(one, depth - 1)
+            for one in islice(value.values() if kind is dict else value, _MEMBERS if depth else 0):
+                if type(one) not in _SCALARS:
+                    looked_at(one, depth - 1)
         elif kind not in _SCALARS and value is not anything:
             equality, n = next(held["__eq__"] for held in map(_class_dict, _mro(kind)) if "__eq__" in held), urandom(6).hex()
             is_theirs = type(equality) is _function_kind and not is_known(equality.__code__)
@@ -179,7 +181,9 @@ def comparing(
 
     def given(*values: Any, **named: Any) -> Any:
         here()
-        looked_at([*values, *named.values()], 3)
+        for one in named.values() if named else values:
+            if type(one) not in _SCALARS:
+                looked_at(one)
         return named or values
 
     more = {LOOKED: looked_at, GIVEN: given, ENTERED: entered, OWN: lenient["own"]}

@@ -176,9 +176,7 @@ def bound(code: CodeType, functions: dict[str, Callable[..., Any]]) -> CodeType:
     return code.replace(co_consts=tuple(bound(one, functions) if type(one) is kind else one for one in named))
 
 
-def leniency(
-    tests: str | None, anything: Any, near: Any, is_known: Callable[[Any], bool] = lambda code: False
-) -> dict[str, Any]:
+def leniency(tests: str | None, anything: Any, near: Any, is_known: Callable[[Any], bool] = lambda code: False) -> dict[str, Any]:
     """Make functions: `own` gives the tests their own, `is_any`, `call_of` and `holds` know it again, `shown` hides it.
 
     Args:
