@@ -17,8 +17,15 @@ from flows.night.runtime import Night, night
 from flows.night.side_by_side import RUNS_AT_ONCE, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
-from flows.night.telling.notify import Notify, send, tell_crash, telling_failure, words
-from flows.night.telling.regressions import regressions
+from flows.night.telling.notify import (
+    Notify,
+    begin_telling,
+    send,
+    tell_crash,
+    tell_regressions,
+    telling_failure,
+    words,
+)
 from flows.orchestration.artifacts import show_results
 from flows.orchestration.cancelled import cancel_what_it_began
 from flows.orchestration.numbered import numbered
@@ -110,6 +117,8 @@ def nightly(
         folder = Path(config).absolute().parent
         requests = night_requests(find_home(home), settings, folder, _log.warning, backfill=backfill)
         if not requests:
+            begin_telling(settings.notify, find_home(home))
+            tell_regressions(settings.notify, find_home(home))
             return []
         requests, subsample = subsampled(find_home(home), requests, settings.budget)
         if subsample:
@@ -156,6 +165,7 @@ def _whole_night(
         tonight.board.stage("night", "publish")
         tonight.await_preparation()
         tonight.servers.measure()
+        begin_telling(notify, tonight.home)
         publish_results(run_ids, home=str(tonight.home.path))
         tonight.reports = reports = as_published(tonight.home, reports)
         tables = (
@@ -165,7 +175,8 @@ def _whole_night(
             work_markdown(works(reports)),
         )
         show_results(tonight.night_id, "\n\n".join(table for table in tables if table), tonight.home, reports)
-        send(notify, tuple(words(reports, regressions(tonight.home, run_ids))))
+        send(notify, tuple(words(reports)))
+        tell_regressions(notify, tonight.home)
         failed = [report for report in reports if report.status == "failed"]
         if failed:
             raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))

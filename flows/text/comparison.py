@@ -99,8 +99,17 @@ def event_text(row: Row) -> str:
     """A regression or improvement in one line."""
     at_least = f"threshold {row['threshold']:g}, q = {row['q_value']:.3g}"
     said = f"{row['event']}: {row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f} ({row['difference']:+.3f}; {at_least})"
-    moved = row["judge_n_changed"]
-    return f"{said}; the judge moved, too: {moved} of {row['judge_n']} judgements" if moved else said
+    return said + moved_judge_text(row["judge_n"], row["judge_n_changed"])
+
+
+def moved_judge_text(n: int | None, n_changed: int | None) -> str:
+    """What is to be said behind a change if the judges changed, too; else nothing.
+
+    Args:
+        n: bundled cases that they were asked in both nights.
+        n_changed: those that they answered otherwise.
+    """
+    return f"; the judge moved, too: {n_changed} of {n} judgements" if n_changed else ""
 
 
 def judge_text(row: Row) -> str:
@@ -113,7 +122,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     """The comparisons of some runs as one markdown table; all cells are data."""
     if not rows:
         return ""
-    lines = [("run", "against", "metric", "old", "new", "difference", "95% interval", "q", "MDE", "event")]
+    lines = [("run", "against", "metric", "old", "new", "difference", "95% interval", "q", "MDE", "event", "judgements moved")]
     for row in rows:
         old, new, difference, interval, q_value, mde, _ = _cells(row)
         against = f"{row['against']} {row['other_model']}"
@@ -122,11 +131,19 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
                 f"{row['setting']} · {row['model']}",
                 against,
                 _heading(row["metric"]),
-                *(old, new, difference, interval, q_value, mde, row["event"] or ""),
+                *(old, new, difference, interval, q_value, mde, row["event"] or "", _moved(row)),
             )
         )
     cells = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
     return "\n".join([cells[0], "|" + " --- |" * len(lines[0]), *cells[1:]])
+
+
+def _moved(row: Row) -> str:
+    """Bundled cases that the judges answered otherwise; a run without judges has none that could move."""
+    if row["judge_n"] is None:
+        return "–"
+    shift = "" if row["judge_mean_shift"] is None else f" ({row['judge_mean_shift']:+.3g})"
+    return f"{row['judge_n_changed']} of {row['judge_n']}{shift}"
 
 
 def _heading(metric: str) -> str:

@@ -1,5 +1,7 @@
 """Sends word of a night: that it failed, withheld a run, met a cap of its budget, or found a model worse than the one before it.
 
+A regression is told once, whichever publication brought it: see `flows.night.telling.regressions`.
+
 A webhook's URL lets anybody who knows it speak in the owner's name, so it is a secret: a configuration names the variable or the
 Prefect block that holds it. Word that cannot be sent fails no night, and no log shows where it was to go.
 """
@@ -14,13 +16,15 @@ from urllib.request import Request, urlopen
 
 from pydantic import Field, model_validator
 
-from flows.night.telling.regressions import Regression
+from flows.night.telling.regressions import Regression, ToldRegressions, regressions
 from flows.orchestration.notification import send_by_block
 from schemas.base import Frozen
-from schemas.errors import ConfigError, RunsFailed
+from schemas.content_id import content_id
+from schemas.errors import ConfigError, ParleyError, RunsFailed
 from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from tasks.planning.reporting.report import RunReport
+from tasks.storage.home import Home
 
 SEND_LIMIT_S = 10.0
 _TEXT = 4000
@@ -53,6 +57,11 @@ class Notify(Frozen):
             raise ConfigError("notify names no place: give webhook_env, apprise_env or block")
         return self
 
+    @property
+    def addressee(self) -> str:
+        """The same for the same places."""
+        return content_id([self.webhook_env, self.apprise_env, self.block])[:12]
+
 
 class Word(Frozen):
     """One message."""
@@ -62,14 +71,48 @@ class Word(Frozen):
     text: str
 
 
-def words(reports: Sequence[RunReport], found: Sequence[Regression]) -> Iterator[Word]:
-    """What there is to say of a night's runs: at most one message for each event."""
+def words(reports: Sequence[RunReport]) -> Iterator[Word]:
+    """What there is to say of how a night's runs ended: at most one message for each event."""
     for event, status in _STATUS_OF.items():
         lines = [f"{report.title}: {report.reason}" for report in reports if report.status == status]
         if lines:
             yield _word(event, f"{_counted(len(lines), 'run')} {status}", lines)
-    if found:
-        yield _word("regression", _counted(len(found), "regression"), [one.line for one in found])
+
+
+def begin_telling(notify: Notify | None, home: Home) -> None:
+    """Before a publication: where no record of told regressions was begun, those that the tables show already are no news."""
+    if notify is None or "regression" not in notify.events:
+        return
+    with _logging_faults():
+        told = ToldRegressions(home, notify.addressee)
+        if not told.exists:
+            told.keep(regressions(home))
+
+
+def tell_regressions(notify: Notify | None, home: Home) -> None:
+    """Send word of regressions of the published tables of which none was sent, and record it once it has reached a place."""
+    if notify is None or "regression" not in notify.events:
+        return
+    with _logging_faults():
+        told, found = ToldRegressions(home, notify.addressee), regressions(home)
+        before = told.keys()
+        new = [one for one in found if one.key not in before]
+        reached = not new or send(notify, [_regression_word(new)])
+        told.keep(found if reached else [one for one in found if one.key in before])
+
+
+@contextmanager
+def _logging_faults() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ParleyError) as error:
+        _log.warning("regressions could not be told or recorded as told; a later night may tell them (again): %s", error)
+
+
+def _regression_word(found: Sequence[Regression]) -> Word:
+    n_moved = sum(bool(one.judge_n_changed) for one in found)
+    beside = f", {n_moved} of them beside a moved judge" if n_moved else ""
+    return _word("regression", _counted(len(found), "regression") + beside, [one.line for one in found])
 
 
 @contextmanager
@@ -104,16 +147,25 @@ def _asked_for(parameters: Mapping[str, Any]) -> Notify | None:
     return read_config(Path(parameters.get("config") or "nightly.yaml")).notify
 
 
-def send(notify: Notify | None, said: Sequence[Word]) -> None:
-    """Send the words whose events are asked for; a place that cannot be reached is logged, without its address."""
-    for word in said:
-        if notify is None or word.event not in notify.events:
-            continue
-        for place, deliver in _places(notify):
-            try:
-                deliver(word)
-            except Exception as error:  # noqa: BLE001  (word is not the work: the night goes on)
-                _log.warning("no word of %r could be sent to %s: %s", word.title, place, type(error).__name__)
+def send(notify: Notify | None, said: Sequence[Word]) -> bool:
+    """Send the words whose events are asked for; a place that cannot be reached is logged, without its address.
+
+    Returns:
+        Whether each of them reached a place.
+    """
+    if notify is None:
+        return True
+    reached = [[_delivered(word, *place) for place in _places(notify)] for word in said if word.event in notify.events]
+    return all(any(places) for places in reached)
+
+
+def _delivered(word: Word, place: str, deliver: Callable[[Word], None]) -> bool:
+    try:
+        deliver(word)
+    except Exception as error:  # noqa: BLE001  (word is not the work: the night goes on)
+        _log.warning("no word of %r could be sent to %s: %s", word.title, place, type(error).__name__)
+        return False
+    return True
 
 
 def _places(notify: Notify) -> Iterator[tuple[str, Callable[[Word], None]]]:

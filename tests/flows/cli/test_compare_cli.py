@@ -53,7 +53,7 @@ def test_a_night_names_its_regressions(home: Path, capsys: pytest.CaptureFixture
     [told] = [line for line in capsys.readouterr().out.splitlines() if "regression" in line]
     assert "against its predecessor, regression: instruction_accuracy 0.900 -> 0.500" in told
     table = comparison_markdown(compared_rows(Home(home), [new.run_id])).splitlines()
-    assert (len(table), table[2].endswith("| -0.400 | -0.600…-0.200 | 0.008 | 0.315 | regression |")) == (3, True)
+    assert (len(table), table[2].endswith("| -0.400 | -0.600…-0.200 | 0.008 | 0.315 | regression | – |")) == (3, True)
 
 
 def test_names_that_cannot_be_compared_are_told_why(home: Path) -> None:

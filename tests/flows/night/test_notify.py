@@ -4,16 +4,13 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 
-import duckdb
 import pytest
 import yaml
 
 from flows.night.config import read_config
 from flows.night.telling.notify import Notify, Word, send, tell_crash, telling_failure, words
-from flows.night.telling.regressions import Regression, regressions
 from schemas.errors import ConfigError, InfraError, RunsFailed
 from tasks.planning.reporting.report import RunReport
-from tasks.storage.home import Home
 from tests.fixtures.model_server import Reply, model_server
 from tests.fixtures.post_box import post_box
 from tests.flows.parley_command import parley
@@ -21,7 +18,6 @@ from tests.flows.parley_command import parley
 WORD = Word(
     event="withheld", title="Parley: 1 run withheld", text="codeif.static · openai:mock: 3 of 8 episodes have infra faults"
 )
-LOST = Regression(setting="codeif.static", model="m@2", other_model="m@1", metric="accuracy", other_mean=0.5, mean=0.25)
 
 
 class KeptLog(logging.Handler):
@@ -50,16 +46,11 @@ def test_a_webhook_gets_one_message_for_each_event(monkeypatch: pytest.MonkeyPat
     ]
     with post_box() as box:
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
-        send(Notify(webhook_env="NIGHT_WEBHOOK"), tuple(words(reports, [LOST])))
+        send(Notify(webhook_env="NIGHT_WEBHOOK"), tuple(words(reports)))
     assert box.came == [
         {"event": "failure", "title": "Parley: 1 run failed", "text": "c: c has a reason"},
         {"event": "withheld", "title": "Parley: 2 runs withheld", "text": "a: a has a reason\nd: d has a reason"},
         {"event": "budget", "title": "Parley: 1 run incomplete", "text": "e: e has a reason"},
-        {
-            "event": "regression",
-            "title": "Parley: 1 regression",
-            "text": "codeif.static: m@2 lost on accuracy against m@1: 0.500 → 0.250",
-        },
     ]
 
 
@@ -144,23 +135,6 @@ def test_the_crash_of_a_deployed_night_is_told(tmp_path: Path, monkeypatch: pyte
         for deployment in ("a deployment", None):
             tell_crash(None, SimpleNamespace(deployment_id=deployment, parameters=parameters, name="night"), state)
     assert [(one["event"], one["title"]) for one in box.came] == [("failure", "Parley: night crashed")]
-
-
-def test_regressions_of_the_night_are_read_from_the_warehouse(home: Path) -> None:
-    assert regressions(Home(home), ["new"]) == ()
-    home.mkdir()
-    with duckdb.connect(str(home / "warehouse.duckdb")) as warehouse:
-        warehouse.execute("CREATE TABLE runs (run_id varchar)")
-    assert regressions(Home(home), ["new"]) == ()
-    with duckdb.connect(str(home / "warehouse.duckdb")) as warehouse:
-        warehouse.execute(
-            "CREATE TABLE comparisons AS SELECT * FROM (VALUES"
-            " ('new', 'codeif.static', 'm@2', 'm@1', 'accuracy', 0.5::double, 0.25::double, 'regression'),"
-            " ('new', 'codeif.static', 'm@2', 'm@1', 'forgetting', 0.5, 0.25, NULL),"
-            " ('old', 'codeif.static', 'm@1', 'm@0', 'accuracy', 0.5, 0.25, 'regression'))"
-            " t(run_id, setting, model, other_model, metric, other_mean, mean, event)"
-        )
-    assert regressions(Home(home), ["new"]) == (LOST,)
 
 
 @pytest.mark.long
