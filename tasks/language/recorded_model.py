@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from schemas.content_id import ID_LENGTH, text_digest
@@ -65,7 +65,7 @@ class Recording:
     """Of the answers that call tools."""
 
 
-def recording_name(path: Path) -> str:
+def recording_name(path: PurePath) -> str:
     """File name without `.jsonl` or `.jsonl.gz`."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 

@@ -15,6 +15,7 @@ from schemas.outside.display import plain_line
 from schemas.outside.secret_names import looks_secret
 from schemas.run import Sampling
 from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
+from tasks.language.recorded_model import recording_name
 from tasks.language.servers.vllm_settings import VllmSettings
 
 
@@ -59,11 +60,9 @@ class ModelRequest(Frozen):
 
     @property
     def label(self) -> str:
-        """Provider and model as a person knows them: without the endpoint's URL, a path's folders and the agent's options."""
+        """Provider and model as tables name them: without the endpoint's URL, a path's folders and the agent's options."""
         provider, _, rest = self.spec.partition(":")
-        name = rest.partition("@")[0] if provider == "openai" else rest
-        name = PurePath(name).name if provider == "recorded" or name.startswith("/") else name
-        return f"{provider}:{name}" + (f"+{self.agent}" if self.agent else "")
+        return f"{provider}:{self.name or _shown(provider, rest)}" + (f"+{self.agent}" if self.agent else "")
 
     @property
     def is_served_here(self) -> bool:
@@ -119,6 +118,14 @@ class ModelRequest(Frozen):
         if "://" in self.spec and "@" in self.spec.split("://", 1)[1].split("/")[0]:
             raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
         return self
+
+
+def _shown(provider: str, rest: str) -> str:
+    """A model's name, as what stands behind its provider tells it."""
+    if provider == "recorded":
+        return recording_name(PurePath(rest))
+    name = rest.partition("@")[0] if provider == "openai" else rest
+    return PurePath(name).name if name.startswith("/") else name
 
 
 class ComparisonRequest(Frozen):

@@ -59,12 +59,12 @@ def test_the_pages_of_a_night_show_its_runs_results_and_retry(tmp_path: Path, ho
         run = f"/runs/flow-run/{night.run_id}"
         page(run, pictures, "night", "night · 2 models on codeif.static", "Completed")
         (withheld,) = [inner["id"] for inner in night.inner_flows() if inner["state_name"] == "Withheld"]
-        page(f"/runs/flow-run/{withheld}", pictures, "withheld", "recorded:cut.jsonl", "Withheld", "something_scored")
+        page(f"/runs/flow-run/{withheld}", pictures, "withheld", "recorded:cut", "Withheld", "something_scored")
         page("/runs", pictures, "runs", "control:gold", "recorded:cut", "Withheld")
         page("/artifacts", pictures, "artifacts", "leaderboard", "checks")
         made = artifacts()
         page(f"/artifacts/artifact/{made['leaderboard']}", pictures, "leaderboard", "Leaderboard of night", "control:gold")
-        page(f"/artifacts/artifact/{made['checks']}", pictures, "checks", "recorded:cut.jsonl", "withheld", "faults")
+        page(f"/artifacts/artifact/{made['checks']}", pictures, "checks", "recorded:cut", "withheld", "faults")
         night.set_state("CRASHED", "Crashed")
         page(run, pictures, "crashed", "Crashed", "Retry")
     print(f"screenshots: {pictures}")
