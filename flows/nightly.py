@@ -32,7 +32,6 @@ from flows.orchestration.numbered import numbered
 from flows.orchestration.packages import verify_packages
 from flows.publish_results import publish_results, published_count
 from flows.stage_benchmarks import stage_benchmarks
-from flows.text.comparison import comparison_markdown
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
@@ -171,10 +170,10 @@ def _whole_night(
         tables = (
             result_markdown(tonight.home, run_ids),
             withheld_markdown(reports),
-            comparison_markdown(compared_rows(tonight.home, run_ids)),
             work_markdown(works(reports)),
         )
-        show_results(tonight.night_id, "\n\n".join(table for table in tables if table), tonight.home, reports)
+        markdown = "\n\n".join(table for table in tables if table)
+        show_results(tonight.night_id, markdown, compared_rows(tonight.home, run_ids), tonight.home, reports)
         send(notify, tuple(words(reports)))
         tell_regressions(notify, tonight.home)
         failed = [report for report in reports if report.status == "failed"]

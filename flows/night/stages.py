@@ -89,7 +89,7 @@ class Stages:
     def _played(self, n_owed: int, tell_all_begun: Callable[[], None]) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
-        progress = ProgressArtifact(f"{self._title}: converse", n_owed)
+        progress = ProgressArtifact(self._title, "converse", n_owed)
         players = [player for player in (plan.spec.subject, plan.spec.simulator) if player is not None]
         served = tonight.servers.reach(plan, only=players)
         embedder = tonight.embedder(plan) if plan.spec.embedder_in_play else None
@@ -117,7 +117,7 @@ class Stages:
         if not self._plan.runs_programs:
             return verdict_rows(self._plan)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
-        progress = ProgressArtifact(f"{self._title}: execute", n_episodes)
+        progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
         with self._tonight.turns.alone(f"programs of {spec.label} on {spec.benchmark}"):  # the next one takes its verdicts over
             work.executed = execute(
@@ -177,7 +177,7 @@ class Stages:
         decided = by_episode(from_arrow(verdicts, TestVerdict))
         wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
         self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
-        progress = ProgressArtifact(f"{self._title}: judge", len(wanted))
+        progress = ProgressArtifact(self._title, "judge", len(wanted))
         with self._tonight.turns.alone(*judgements_of(plan)):  # the next one finds what this one is told
             judged = judge(
                 plan,

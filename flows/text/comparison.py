@@ -12,6 +12,10 @@ _WIDTH = 100
 _NAME = 28
 _COLUMNS = ("metric", "old", "new", "new - old", "95% interval", "q", "MDE", "problems")
 _WIDTHS = (_NAME, 6, 6, 9, 16, 6, 6, 8)
+LEGEND = (
+    "Paired by problem. q: the p-value (McNemar, or Wilcoxon's signed ranks over problems), adjusted over the metrics by"
+    " Benjamini and Hochberg. MDE: the least true difference that such a pair finds in 80% of cases."
+)
 Row = Mapping[str, Any]
 
 
@@ -20,13 +24,7 @@ def print_comparisons(rows: Sequence[Row]) -> None:
     for pair in _pairs(rows):
         print("\n".join(_lines(pair)), end="\n\n")
     if rows:
-        print(
-            textwrap.fill(
-                "Paired by problem. q: the p-value (McNemar, or Wilcoxon's signed ranks over problems), adjusted over the metrics"
-                " by Benjamini and Hochberg. MDE: the least true difference that such a pair finds in 80% of cases.",
-                _WIDTH,
-            )
-        )
+        print(textwrap.fill(LEGEND, _WIDTH))
 
 
 def _pairs(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -196,12 +196,17 @@ def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyP
     assert NAME[:7] in results
     assert_one_table(results)
     assert_one_table(work_markdown(works(played.reports)))
-    artifacts.show_results("20261101T020000", results, played.home, played.reports)
-    assert len(made) == 2
+    names = ("setting", "model", "against", "other_model", "metric", "event")
+    numbers = ("other_mean", "mean", "difference", "ci_low", "q_value", "mde", "n_problems", "judge_n")
+    compared = dict.fromkeys(names, HOSTILE) | dict.fromkeys(numbers) | {"run_id": "a", "other_run_id": "b"}
+    artifacts.show_results("20261101T020000", results, [compared], played.home, played.reports)
+    assert len(made) == 3
     assert all(re.fullmatch(r"[a-z0-9-]+", artifact["key"]) for artifact in made)
     link_of_ours = re.compile(r"\[(file:[^\]]*)\]\(\1\)")
     for artifact in made:
-        assert_one_table(link_of_ours.sub("", artifact["values"][0]))
+        table, _, ours = artifact["values"][0].partition("\n\n")
+        assert_one_table(link_of_ours.sub("", table))
+        assert_tame(ours)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

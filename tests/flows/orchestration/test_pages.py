@@ -61,7 +61,7 @@ def test_the_pages_of_a_night_show_its_runs_results_and_retry(tmp_path: Path, ho
         (withheld,) = [inner["id"] for inner in night.inner_flows() if inner["state_name"] == "Withheld"]
         page(f"/runs/flow-run/{withheld}", pictures, "withheld", "recorded:cut", "Withheld", "something_scored")
         page("/runs", pictures, "runs", "control:gold", "recorded:cut", "Withheld")
-        page("/artifacts", pictures, "artifacts", "leaderboard", "checks")
+        page("/artifacts", pictures, "artifacts", "leaderboard", "checks", "progress-converse")
         made = artifacts()
         page(f"/artifacts/artifact/{made['leaderboard']}", pictures, "leaderboard", "Leaderboard of night", "control:gold")
         page(f"/artifacts/artifact/{made['checks']}", pictures, "checks", "recorded:cut", "withheld", "faults")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows.orchestration.artifacts import _site_line
+from flows.orchestration.artifacts import _further
 from flows.site.beyond_runs import write_comparisons
 from flows.site.told import newest_of_each, told_of
 from flows.site.writing import links_of
@@ -172,13 +172,15 @@ def test_the_dollars_of_dialogues_are_those_of_the_run_and_a_missing_price_is_no
 
 def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(site: Path) -> None:
     home = Home.at(site.parent / "home")
-    assert list(_site_line(home)) == []
+    [commands] = _further(home, "20260101T000000")
+    assert f"`PARLEY_HOME={home.path} parley site` writes pages of all runs" in commands
     folder = home.docs / "run"
     context = CheckContext(benchmark="b", model="m", run_id="run", checked_at="now", docs_dir=home.docs)
     folder.mkdir(parents=True)
     assert "Published results" not in _index(folder, context)
     assert parley(home.path, "site").code == 0
-    [line] = _site_line(home)
+    [line, commands] = _further(home, "20260101T000000")
+    assert "parley site` writes the pages anew; " in commands
     assert f"({(home.path / 'site' / 'index.html').as_uri()})" in line
     [link] = re.findall(r'<a href="([^"]*)">Published results</a>', _index(folder, context))
     assert (folder / link).resolve() == home.path / "site" / "index.html"
