@@ -11,6 +11,7 @@ from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
 from flows.night.before.canary import require_live_canary
+from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config
 from flows.night.runtime import Night, night
@@ -107,6 +108,7 @@ def nightly(
     if requests is not None:
         notify = Notify.model_validate(notify) if notify else None
         with telling_failure(notify):
+            require_places(notify, find_home(home), _log.warning)
             given = [EvaluationRequest.model_validate(request) for request in requests]
             caps = Budget.model_validate(budget) if budget else None
             return _told(*_whole_night(given, home, notify, caps, runs_at_once))

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from flows.night.before.places import require_places
 from flows.night.config import NightlyConfig
+from flows.night.telling.notify import send, source_word
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
@@ -84,13 +86,17 @@ class CheckpointPlan:
         """What the next night asks of them: all of one checkpoint before the next one, so that each is loaded once."""
         return tuple(plan.request for one in self.tonight for plan in one.plans)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """A line about each source that could not be read."""
+        return tuple(f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread)
+
     def lines(self) -> tuple[str, ...]:
         """What the night's log says of the sources."""
-        unread = [f"source {one.source.place} was not read: {one.reason}" for one in self.sighting.unread]
         waiting = [f"checkpoint {one.path} waits: {one.lacks}" for one in self.sighting.found if one.lacks]
         taken = [f"checkpoint {one.found.path} is taken: {len(one.plans)} runs" for one in self.tonight]
         later = len(self.owed) - len(self.tonight)
-        return (*unread, *waiting, *taken, *([f"{later} checkpoints wait for another night or a backfill"] if later else []))
+        return (*self.unread, *waiting, *taken, *([f"{later} checkpoints wait for another night or a backfill"] if later else []))
 
 
 def night_requests(
@@ -104,14 +110,18 @@ def night_requests(
 ) -> tuple[EvaluationRequest, ...]:
     """Everything that a night by configuration asks: its models, then the checkpoints that its sources owe.
 
+    A source that could not be read beside other models is told as a failure to those whom `notify` names.
+
     Args:
         say: is told, a line each, what was found and what waits.
-        keep: write down which checkpoints are taken; False for a dry run.
+        keep: write down which checkpoints are taken, and send word; False for a dry run.
         backfill: take every owed checkpoint, whatever `at_most` says.
 
     Raises:
+        ConfigError: nobody could be told of the night at the places that `notify` names.
         UsageError: a benchmark cannot be planned, or no source could be read and nothing else is to be done.
     """
+    require_places(settings.notify, home, say)
     plan = CheckpointPlan(home, settings, folder, backfill=backfill)
     for line in plan.lines():
         say(plain_line(line, 500))
@@ -119,5 +129,7 @@ def night_requests(
     if not requests and plan.sighting.unread:
         raise UsageError("; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread))
     if keep:
+        if plan.unread:
+            send(settings.notify, [source_word(plan.unread)])
         keep_checkpoints(home, [one.found for one in plan.tonight])
     return requests

@@ -115,6 +115,11 @@ def _regression_word(found: Sequence[Regression]) -> Word:
     return _word("regression", _counted(len(found), "regression") + beside, [one.line for one in found])
 
 
+def source_word(lines: Sequence[str]) -> Word:
+    """Word of sources of checkpoints that could not be read, a line each: the night does without what they hold."""
+    return _word("failure", f"{_counted(len(lines), 'source')} not read", lines)
+
+
 @contextmanager
 def telling_failure(notify: Notify | None) -> Iterator[None]:
     """Send word of an error that ends the night before its runs are told of."""
