@@ -31,6 +31,7 @@ from flows.orchestration.artifacts import show_results
 from flows.orchestration.cancelled import cancel_what_it_began
 from flows.orchestration.numbered import numbered
 from flows.orchestration.packages import verify_packages
+from flows.orchestration.paused import pausable
 from flows.publish_results import publish_results, published_count
 from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
@@ -150,7 +151,7 @@ def _whole_night(
 ) -> tuple[list[RunReport], str | None]:
     """Reports of all runs, and the cap that stopped the night, if one did."""
     place, n_workers = find_home(home), max(request.workers for request in requests)
-    with _in_turn(place), night(place, n_workers, secret_names=key_names(requests)) as tonight:
+    with pausable(), _in_turn(place), night(place, n_workers, secret_names=key_names(requests)) as tonight:
         started = utc_now()
         tonight.set_budget(budget)
         _stage_given_data(requests, tonight.home)

@@ -5,6 +5,8 @@ can be lost: Python drops what is raised in a finalizer or a callback, an event 
 while a flow runs the handler of SIGTERM is Prefect's. So a thread reads the kernel's own note of each signal, too (a wakeup
 descriptor): `heed_signals` asks it between two steps and while the driver waits, and what has not ended in time is ended as it
 stands, as safely as SIGKILL would: children follow their parent by themselves.
+
+A thread may have its process end likewise, with an exception of its own (`stop`): it sends SIGUSR1.
 """
 
 import math
@@ -18,9 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED, STOPPED = 130, 143, 0
+_STOP = signal.SIGUSR1
 END_LIMIT_S = 8.0
 """From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
 UNWOUND_LIMIT_S = 1.5
@@ -33,8 +36,10 @@ class _Watch:
     def __init__(self, heeded: tuple[signal.Signals, ...], last_words: Callable[[], None]) -> None:
         self._heeded, self._last_words = heeded, last_words
         self._came: list[int] = []
+        self.stop: Callable[[], BaseException] | None = None
+        """Makes what a stopped process raises; see `stop`."""
         self._deadline = math.inf
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of `stop` asks in the midst of whatever the main thread does
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
@@ -58,7 +63,16 @@ class _Watch:
         self._note(0)
         if signal.SIGTERM in self._came:
             return TERMINATED
-        return INTERRUPTED if self._came else None
+        if signal.SIGINT in self._came:
+            return INTERRUPTED
+        return STOPPED if self._came else None
+
+    def ending(self) -> BaseException | None:
+        """The exception that ends the process; None as long as no signal came."""
+        status = self.status()
+        if status == STOPPED and self.stop is not None:
+            return self.stop()
+        return None if status is None else _ending(signal.SIGINT if status == INTERRUPTED else signal.SIGTERM)
 
     def end(self) -> NoReturn:
         """Say the last words and end at once: all that an interpreter does at its end may take seconds, and nothing needs it."""
@@ -70,7 +84,8 @@ class _Watch:
                 with suppress(OSError, ValueError):
                     stream.flush()
         finally:
-            os._exit(self.status() or TERMINATED)
+            status = self.status()
+            os._exit(TERMINATED if status is None else status)
 
     def _bound_the_end(self) -> None:
         while not self._came:
@@ -139,33 +154,52 @@ def signals_end_cleanly(last_words: Callable[[], None] = lambda: None) -> Iterat
 
 @contextmanager
 def terminated_in_time() -> Iterator[None]:
-    """Bound the time from SIGTERM to the end of a process whose flow another program runs and ends, such as Prefect's runner.
+    """Bound the time from SIGTERM, or `stop`, to the end of a process whose flow another program runs, such as Prefect's runner.
 
     The bound outlasts the block: what Prefect, Dask and the interpreter do at their end takes seconds, and nothing needs it.
     """
     if _watches or threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = _Watch((signal.SIGTERM,), lambda: None)
+
+    def raise_stop(number: int, frame: FrameType | None) -> None:
+        if (error := watch.ending()) is not None:
+            raise error
+
+    before = signal.signal(_STOP, raise_stop)
+    watch = _Watch((signal.SIGTERM, _STOP), lambda: None)
     _watches.append(watch)
     try:
         yield
     except BaseException:
         if watch.status() is None:
-            _forget(watch)
+            _forget(watch, before)
         else:
             watch.hasten(UNWOUND_LIMIT_S)
         raise
-    _forget(watch)
+    _forget(watch, before)
 
 
-def _forget(watch: _Watch) -> None:
+def _forget(watch: _Watch, before: Any) -> None:
     _watches.remove(watch)
     watch.close()
+    signal.signal(_STOP, before)
+
+
+def stop(error: Callable[[], BaseException]) -> None:
+    """End the process as SIGTERM would, but by this exception and with status 0. Called in a thread, within `terminated_in_time`.
+
+    Args:
+        error: makes the exception, which the main thread raises now, and each thread that heeds signals.
+    """
+    for watch in _watches:
+        watch.stop = error
+    if (main := threading.main_thread().ident) is not None and _watches:
+        signal.pthread_kill(main, _STOP)
 
 
 def stop_asked() -> bool:
-    """Whether a signal that ends this command has come."""
+    """Whether a signal that ends this process has come."""
     return any(watch.status() is not None for watch in _watches)
 
 
@@ -192,14 +226,15 @@ def heed_signals() -> None:
     Raises:
         SystemExit: SIGTERM came (status 143).
         KeyboardInterrupt: SIGINT came.
+        BaseException: that of `stop`.
         Halted: see `halted_by`.
     """
+    for watch in _watches:
+        if (error := watch.ending()) is not None:
+            raise error
     halt = _halt.get()
     if halt is not None and halt.is_set():
         raise Halted
-    for watch in _watches:
-        if (status := watch.status()) is not None:
-            raise _ending(signal.SIGTERM if status == TERMINATED else signal.SIGINT)
 
 
 def _ending(number: int) -> BaseException:

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: a clean end wherever they come, also where Python drops the exception that they raise."""
+"""SIGINT, SIGTERM and `stop`: a clean end wherever they come, also where Python drops the exception that they raise."""
 
 import signal
 
@@ -80,6 +80,30 @@ with signals.terminated_in_time():
     print("0", flush=True)
     time.sleep(60)
 """
+STOPPED = """
+import threading, time
+from tasks.driver import signals
+signals.END_LIMIT_S = 0.5
+class Paused(BaseException):
+    pass
+def heeding():
+    try:
+        while True:
+            signals.heed_signals()
+            time.sleep(0.01)
+    except Paused:
+        print("a thread", flush=True)
+with signals.terminated_in_time():
+    threads = threading.Thread(target=heeding), threading.Timer(0.1, signals.stop, [Paused])
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(60)
+    except Paused:
+        threads[0].join()
+        print("the main thread", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.mark.parametrize(
@@ -131,3 +155,9 @@ def test_an_ignored_ctrl_c_stays_ignored() -> None:
         program.process.send_signal(signal.SIGINT)
         program.process.send_signal(signal.SIGTERM)
         assert program.hear() == 1
+
+
+def test_a_stopped_process_raises_the_given_error_in_all_that_heed_it_and_ends_in_time() -> None:
+    with driver(STOPPED) as program:
+        said, _ = program.process.communicate(timeout=30)
+    assert (said, program.process.returncode) == ("a thread\nthe main thread\n", 0)

@@ -1,9 +1,10 @@
-"""A deployed night as its operator sees it, by Prefect's API: trigger it, cancel it, press Retry, read what became of it."""
+"""A deployed night as its operator sees it, by Prefect's API: trigger it, cancel, pause or retry it, read what became of it."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,21 @@ class DeployedNight:
 
     def set_state(self, kind: str, name: str) -> None:
         """What a button of the UI sends."""
-        body = {"state": {"type": kind, "name": name, "message": f"{name} from the UI"}, "force": True}
-        assert _post("POST", f"/flow_runs/{self.run_id}/set_state", body)["status"] == "ACCEPT"
+        self._set_state({"type": kind, "name": name, "message": f"{name} from the UI"})
+
+    def pause(self) -> None:
+        """What the button Pause sends: the run is to be resumed within 300 s."""
+        until = (datetime.now(UTC) + timedelta(seconds=300)).isoformat()
+        self._set_state(
+            {"type": "PAUSED", "name": "Suspended", "state_details": {"pause_timeout": until, "pause_reschedule": True}}
+        )
+
+    def resume(self) -> None:
+        """What the button Resume sends."""
+        assert _post("POST", f"/flow_runs/{self.run_id}/resume")["status"] == "ACCEPT"
+
+    def _set_state(self, state: Mapping[str, Any]) -> None:
+        assert _post("POST", f"/flow_runs/{self.run_id}/set_state", {"state": state, "force": True})["status"] == "ACCEPT"
 
     def retry(self) -> None:
         """As a person types it."""

@@ -1,5 +1,6 @@
-"""A deployed night is cancelled, or killed with its worker: it goes on where it stood, and nothing is paid twice."""
+"""A deployed night is cancelled, paused, or killed with its worker: it goes on where it stood, and nothing is paid twice."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ SETTINGS = [{"name": "codeif.static", "dataset_version": "sample", "seed": seed}
 """Two runs, which go side by side."""
 N_TURNS = 2 * 38
 """Answers in the sample's eight dialogues, in both."""
+ANSWER_S = 3.0
+"""Of one answer in a night that is paused: all of them take a minute."""
+END_LIMIT_S = 15.0
+"""From the request to end a night, until its processes are gone."""
 BEFORE = 12
 """Answers that are given before a night is ended."""
 
@@ -71,14 +76,37 @@ def test_a_cancelled_night_ends_with_all_that_it_began_and_the_next_goes_on(depl
             wait_until(lambda: len(conversing(night)) == len(SETTINGS), deployment.folder, "the second run's dialogues")
             following = deployment.trigger("backfill", home, server)
             processes = drivers(deployment.folder)
+            asked = time.monotonic()
             night.set_state("CANCELLING", "Cancelling")
             assert night.wait_until_it_ended() == "CANCELLED"
-        assert processes
-        assert wait_until_gone(processes, 0) == []
-        inside = [*night.inner_flows(), *night.tasks()]
+            inside = [*night.inner_flows(), *night.tasks()]
+            assert processes
+            assert wait_until_gone(processes, 0) == []
+            assert time.monotonic() - asked < END_LIMIT_S
         assert {run["state_type"] for run in inside} == {"COMPLETED", "CANCELLED"}
         assert conversing(night) == ["CANCELLED"] * len(SETTINGS)
         assert following.wait_until_it_ended() == "COMPLETED"
+        assert_whole(home, server)
+
+
+def test_a_paused_night_asks_no_more_and_goes_on_where_it_stood_when_resumed(deployment: Deployment, home: Path) -> None:
+    with model_server(latency_s=ANSWER_S) as server, worker(POOL, deployment.folder):
+        night = deployment.trigger("nightly", home, server)
+        deployment.wait_for_answers(server)
+        wait_until(lambda: len(conversing(night)) == len(SETTINGS), deployment.folder, "the second run's dialogues")
+        processes = drivers(deployment.folder)
+        night.pause()
+        assert processes
+        assert wait_until_gone(processes, END_LIMIT_S) == []
+        assert night.state == ("PAUSED", "Suspended")
+        inside = [*night.inner_flows(), *night.tasks()]
+        assert {(run["state_type"], run["state_name"]) for run in inside} == {("COMPLETED", "Completed"), ("CANCELLED", "Paused")}
+        assert conversing(night) == ["CANCELLED"] * len(SETTINGS)
+        assert sum(server.prompts.values()) < N_TURNS, "it was paused in the middle"
+        server.latency_s = 0.0
+        night.resume()
+        assert night.wait_until_it_ended() == "COMPLETED"
+        assert {run["state_type"] for run in night.inner_flows()} == {"COMPLETED"}
         assert_whole(home, server)
 
 

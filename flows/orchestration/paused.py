@@ -1,0 +1,62 @@
+"""Has a deployed night heed Pause (in Prefect's UI) soon: Prefect itself looks only between two tasks, and one may take hours."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flows.orchestration.cancelled import cancel_below
+from tasks.driver.signals import stop, terminated_in_time
+
+if TYPE_CHECKING:
+    from prefect.context import FlowRunContext
+
+MESSAGE = "Paused together with its night. Resume begins it anew, and it goes on where it stood."
+_LOOK_EVERY_S = 0.2
+
+
+@contextmanager
+def pausable() -> Iterator[None]:
+    """Within the block a deployed night that is paused ends as a cancelled one does, with all that it began.
+
+    Raises:
+        Pause: it was paused; Prefect wants to know it thus.
+    """
+    from prefect.context import FlowRunContext
+    from prefect.exceptions import Pause
+    from prefect.runtime import deployment
+
+    night = FlowRunContext.get() if deployment.id else None
+    if night is None or night.flow_run is None:
+        yield
+        return
+    with terminated_in_time():
+        try:
+            with _looking(night):
+                yield
+        except Pause as pause:
+            if pause.state is not None:
+                cancel_below(night.flow_run.id, pause.state.timestamp, "Paused", MESSAGE)
+            raise
+
+
+@contextmanager
+def _looking(night: "FlowRunContext") -> Iterator[None]:
+    """Stop the process once Prefect has heard from its server that the night is paused."""
+    from prefect.exceptions import Pause
+
+    request, over = night.flow_run_suspension_request, threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_EVERY_S):
+            if request.is_requested():
+                stop(lambda: Pause(state=request.get_state()))
+                return
+
+    thread = threading.Thread(target=look, name="parley-pause", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
