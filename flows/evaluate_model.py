@@ -8,8 +8,8 @@ from prefect.states import Completed
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
-from flows.night.telling.run_record import begin_run, cut_run, finish_run, leave_run, remove_leftovers
-from schemas.errors import BudgetSpent
+from flows.night.telling.run_record import Work, begin_run, cut_run, fail_run, finish_run, leave_run, remove_leftovers
+from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
 from tasks.planning.plan import RunPlan
@@ -41,11 +41,21 @@ def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
     over = tonight.why_over()
     if over:
         return leave_run(plan, tonight.night_id, over)
-    tonight.preflight(plan)
-    begun = utc_now()
-    keep_comparison_rule(plan)
-    remove_leftovers(plan)
-    work = begin_run(plan, tonight.night_id, begun)
+    begun, work = utc_now(), None
+    try:
+        tonight.preflight(plan)
+        keep_comparison_rule(plan)
+        remove_leftovers(plan)
+        work = begin_run(plan, tonight.night_id, begun)
+        return _played(tonight, plan, begun, work)
+    except DiskFull:
+        raise  # it cannot be written either
+    except ParleyError as error:
+        fail_run(plan, tonight.night_id, begun, work, str(error))
+        raise
+
+
+def _played(tonight: Night, plan: RunPlan, begun: str, work: Work) -> RunReport:
     gate = QualityGate(plan, plan.request.title, tonight.check_table)
     try:
         _stages(Stages(tonight, plan, work), gate)

@@ -15,7 +15,7 @@ from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config
 from flows.night.runtime import Night, night
-from flows.night.side_by_side import RUNS_AT_ONCE, side_by_side
+from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
 from flows.night.telling.notify import (
@@ -27,6 +27,7 @@ from flows.night.telling.notify import (
     telling_failure,
     words,
 )
+from flows.night.telling.run_record import failed_report
 from flows.orchestration.artifacts import show_results
 from flows.orchestration.cancelled import cancel_what_it_began
 from flows.orchestration.numbered import numbered
@@ -38,7 +39,7 @@ from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.night.budget import Budget, CapSpent
-from schemas.night.work import StageTime
+from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
 from schemas.run import NightRecord
 from tasks.planning.plan import RunPlan, plan_run
@@ -51,6 +52,8 @@ from tasks.storage.home import Home, find_home
 from tasks.storage.parquet_store import Lake
 
 _log = logging.getLogger("parley.nightly")
+_NAMES = {"run_id", "title", "setting", "model"}
+"""What a report and a failed run have in common."""
 
 
 def _night_name() -> str:
@@ -162,14 +165,17 @@ def _whole_night(
         over = next((tonight.why_over() for report in reports if report.status == "incomplete"), None)
         spent = tonight.spent = tonight.spending.account() if tonight.spending else ()
         tonight.board.end()
-        record_night(tonight.home, tonight.night_id, started, reports, spent, tonight.board.times(tonight.night_id))
-        run_ids = [report.run_id for report in reports if report.run_id]
+        times = tonight.board.times(tonight.night_id)
+        record_night(tonight.home, tonight.night_id, started, reports, spent, times)
         tonight.board.stage("night", "publish")
         tonight.await_preparation()
         tonight.servers.measure()
         begin_telling(notify, tonight.home)
-        publish_results(run_ids, home=str(tonight.home.path))
+        publish_results([report.run_id for report in reports if report.run_id], home=str(tonight.home.path))
+        tonight.board.end()
+        _record_publication(tonight, len(times))
         tonight.reports = reports = as_published(tonight.home, reports)
+        run_ids = [report.run_id for report in reports if report.run_id and report.status != "failed"]
         tables = (
             result_markdown(tonight.home, run_ids),
             withheld_markdown(reports),
@@ -231,14 +237,7 @@ def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:
         raise  # the other runs would fail alike, and so would every word about them
     except ParleyError as error:
         _log.error("%s: %s", request.title, error)
-        return RunReport(
-            run_id="",
-            title=request.title,
-            setting=request.benchmark.name,
-            model=request.model.spec,
-            status="failed",
-            reason=str(error),
-        )
+        return failed_report(request, plan_of(tonight, request), tonight.night_id, str(error))
 
 
 def record_night(
@@ -263,3 +262,17 @@ def record_night(
     lake = Lake(home.lake)
     lake.write_part("nights", [row], "0", night_id=night_id)
     lake.write_part("stage_times", times, "0", night_id=night_id)
+    if failed := tuple(_failed(night_id, reports)):
+        lake.write_part("failed_runs", failed, "0", night_id=night_id)
+
+
+def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
+    for report in reports:
+        if report.status == "failed":
+            yield FailedRun(night_id=night_id, reason=report.reason or "", **report.model_dump(include=_NAMES))
+
+
+def _record_publication(tonight: Night, n_kept: int) -> None:
+    """Keep how long it took; it was not over when the night was recorded. The warehouse shows it from the next one on."""
+    times = tonight.board.times(tonight.night_id)[n_kept:]
+    Lake(tonight.home.lake).write_part("stage_times", times, "1", night_id=tonight.night_id)

@@ -21,7 +21,7 @@ from schemas.night.comparison import ComparisonRule
 from schemas.night.release import Release
 from schemas.night.served import ServedHours
 from schemas.night.serving import Serving
-from schemas.night.work import StageTime
+from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rating import Rating
 from schemas.run import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
@@ -120,7 +120,8 @@ TABLES: dict[str, Table] = {
         Table("comparison_rules", ComparisonRule, 1, _RUN),
         Table("releases", Release, 1, _RUN),
         Table("serving", Serving, 1, ("night_id",)),
-        Table("stage_times", StageTime, 1, ("night_id",), is_loaded=False),
+        Table("stage_times", StageTime, 1, ("night_id",)),
+        Table("failed_runs", FailedRun, 1, ("night_id",)),
     )
 }
 LOADED = {name: table for name, table in TABLES.items() if table.is_loaded}

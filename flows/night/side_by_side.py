@@ -45,7 +45,7 @@ def side_by_side(
     Raises:
         DiskFull, Exception: what the first run raised that did not end in a report. The other runs are stopped first.
     """
-    plans = [_plan(tonight, request) for request in requests]
+    plans = [plan_of(tonight, request) for request in requests]
     narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
     needs = [needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)})) for n, plan in enumerate(plans)]
     tonight.n_lanes = n_lanes([plan for plan in plans if plan])
@@ -94,9 +94,9 @@ def _join(threads: Sequence[threading.Thread]) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _plan(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
-    """None where it cannot be planned, which its run then says."""
-    known = next((plan for plan in tonight.plans if plan.request == request), None)
+def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
+    """The run's plan; None where it cannot be planned, which its run then says."""
+    known = _planned.get() or next((plan for plan in tonight.plans if plan.request == request), None)
     if known is not None:
         return known
     try:

@@ -1,14 +1,15 @@
 """The answer of `parley report`: a night, its results, and its share of reused and paid work."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from flows.text.results import print_result_rows
 from flows.text.work import work_lines
 from schemas.errors import UsageError
 from schemas.night.budget import CapSpent
-from schemas.night.work import RunWork, StageTime
+from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
 from schemas.run import NightRecord, RunRecord
 from tasks.planning.known_runs import find_run
@@ -36,38 +37,67 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
     Raises:
         UsageError: no such night, or several.
     """
-    night = _find(Lake(home.lake), wanted)
-    seconds = seconds_of(Lake(home.lake), night.night_id)
+    lake = Lake(home.lake)
+    night = _find(lake, wanted)
+    seconds, wall_s = seconds_of(lake, night.night_id), wall_seconds(lake, night.night_id)
+    failed = lake.read("failed_runs", FailedRun, night_id=night.night_id)
     if json_output:
         said = {"night_id": night.night_id, "started_at": night.started_at, "finished_at": night.finished_at}
-        said |= {"budget": [one.model_dump() for one in night.budget]}
+        said |= {"wall_seconds": wall_s, "budget": [one.model_dump() for one in night.budget]}
         runs = [work.model_dump() | {"seconds": seconds.get(work.run_id, {})} for work in night.work]
-        print(json.dumps(said | {"runs": runs, "seconds": seconds.get("", {})}))
+        lost = [run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)} for run in failed]
+        print(json.dumps(said | {"runs": runs, "failed": lost, "seconds": seconds.get("", {})}))
         return
     print(f"Night {night.night_id}, {night.started_at} to {night.finished_at or '... (it did not come to its end)'}")
+    if wall_s is not None:
+        side_by_side = "; stages of runs that went side by side overlap" if len(seconds.keys() - {""}) > 1 else ""
+        print(f"took {wall_s:.1f} s, from its first stage to its last{side_by_side}")
     for one in night.budget:
         stopped = ", the night stopped at it" if one.is_met else ""
         print(f"budget: {one.cap}={one.allowed:.10g}: {one.text} ({one.spent / one.allowed:.1%}){stopped}")
     print_result_rows(home, [work.run_id for work in night.work if work.status == "finished"])
     for work in night.work:
-        print(f"{plain_line(work.title)}: {work.status} (run {work.run_id[:12]})")
-        for line in withheld_lines(home, work.run_id) if work.status in ("withheld", "incomplete") else ():
-            print(f"  {line}")
-        for line in work_lines(work):
-            print(f"  {line}")
-        if work.run_id in seconds:
-            print(f"  time: {_summed(seconds[work.run_id])}")
+        if work.status != "failed":
+            print(f"{plain_line(work.title)}: {work.status} (run {work.run_id[:12]})")
+            told = withheld_lines(home, work.run_id) if work.status in ("withheld", "incomplete") else ()
+            _print_run(told, work, seconds.get(work.run_id))
+    paid = {work.run_id: work for work in night.work if work.status == "failed"}
+    for run in failed:
+        print(f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})")
+        _print_run([f"failed: {plain_line(run.reason, 1000)}"], paid.get(run.run_id), _of_run(seconds, run))
     if "" in seconds:
         print(f"besides the runs: {_summed(seconds[''])}")
+
+
+def _print_run(told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None) -> None:
+    for line in (*told, *(work_lines(work) if work else ())):
+        print(f"  {line}")
+    if stages:
+        print(f"  time: {_summed(stages)}")
+
+
+def _of_run(seconds: Mapping[str, Mapping[str, float]], run: FailedRun) -> Mapping[str, float]:
+    """Stages of a failed run; those under no id are the night's own."""
+    return seconds.get(run.run_id, {}) if run.run_id else {}
+
+
+def wall_seconds(lake: Lake, night_id: str) -> float | None:
+    """From the beginning of a night's first stage to the end of its last; None for a night that did not come to its end."""
+    times = [(datetime.fromisoformat(t.started_at).timestamp(), t.seconds) for t in _times(lake, night_id)]
+    return round(max(at + s for at, s in times) - min(at for at, _ in times), 3) if times else None
 
 
 def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
     """Run, or nothing for the night itself -> stage -> seconds. Nothing for a night that did not come to its end."""
     found: dict[str, dict[str, float]] = {}
-    for time in lake.read("stage_times", StageTime, night_id=night_id):
+    for time in _times(lake, night_id):
         stages = found.setdefault(time.run_id, {})
         stages[time.stage] = round(stages.get(time.stage, 0.0) + time.seconds, 3)
     return found
+
+
+def _times(lake: Lake, night_id: str) -> list[StageTime]:
+    return lake.read("stage_times", StageTime, night_id=night_id)
 
 
 def _summed(stages: Mapping[str, float]) -> str:

@@ -107,7 +107,7 @@ def _summary(report: "RunReport") -> str:
 
 
 def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
-    first = next((report for report in reports if report.run_id), None)
+    first = next((report for report in reports if report.run_id and report.status != "failed"), None)
     run, setting = (first.run_id[:12], first.setting) if first else ("RUN", "BENCHMARK.SETTING")
     parley = "parley" if shutil.which("parley") else shlex.quote(os.path.relpath(sys.argv[0]))
     return (

@@ -71,6 +71,18 @@ class RunWork(Frozen):
         return self.compared_with == self.run_id and not self.why
 
 
+class FailedRun(Frozen):
+    """A run that an error stopped, or kept from being begun, in one night."""
+
+    night_id: str
+    run_id: str
+    """Empty where it could not be planned: it has no id then."""
+    title: str
+    setting: str
+    model: str
+    reason: str
+
+
 class StageTime(Frozen):
     """How long one stage of a run took in one night. Runs go side by side, so their stages overlap."""
 

@@ -18,7 +18,7 @@ ATTEMPTS = frozenset({"attempt", "part"})
 INVOCATION = frozenset({"night_id", "model_calls", "state_digest", "state", "work"})
 """Of the latest invocation: which it was, what it did and paid itself, and the names and sizes of the parts it found."""
 MAY_DIFFER = TIMES | ATTEMPTS | INVOCATION
-SKIPPED = frozenset({"nights", "night_work", "_loaded_parts"})
+SKIPPED = frozenset({"nights", "night_work", "stage_times", "failed_runs", "_loaded_parts"})
 """A row an invocation, what it did, and the list of parts by name."""
 
 Tables = Mapping[str, tuple[str, ...]]

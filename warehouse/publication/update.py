@@ -28,6 +28,8 @@ OF_NO_RUN = (
     "ratings",
     "contexts",
     "serving",
+    "stage_times",
+    "failed_runs",
 )
 
 Choice = Callable[[Partition], bool]

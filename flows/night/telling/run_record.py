@@ -1,9 +1,11 @@
 """Keeps an invocation's work as the run's record in the lake, and tells it as a report."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
+from schemas.errors import ParleyError
 from schemas.night.work import RunWork
 from schemas.run import RunRecord, RunStatus
 from schemas.score import Score
@@ -15,6 +17,7 @@ from tasks.planning.participants.models import keep_models, prices_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import FoundRun, look, nothing_done, with_episodes, with_judgements
 from tasks.planning.reporting.report import RunReport, Tally, tally, withheld_because
+from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum
@@ -116,6 +119,44 @@ def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, s
     return _left(plan, said, done)
 
 
+def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason: str) -> None:
+    """Keep why an error stopped a run, with what it had paid for. Where the lake cannot be written, the error alone tells it.
+
+    Args:
+        work: None where the run was not begun; a record of earlier work then stays as it is.
+    """
+    with suppress(ParleyError):
+        if work is None:
+            leave_run(plan, night_id, reason)
+            return
+        work.conversed.n_owed = len(plan.owed())
+        n_new = len(work.found.owed) - work.conversed.n_owed - len(work.conversed.kept)
+        done = account(plan, work, "failed").model_copy(update={"n_new": max(0, n_new)})
+        _write(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
+
+
+def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str) -> RunReport:
+    """Report a run that an error stopped.
+
+    Args:
+        plan: None where it could not be planned.
+    """
+    if plan is not None:
+        with suppress(ParleyError):
+            record = plan.record()
+            work = record.work if record and record.night_id == night_id else None
+            done = work if work and work.status == "failed" else None
+            return _left(plan, reason, done).model_copy(update={"status": "failed"})
+    return RunReport(
+        run_id=plan.run_id if plan else "",
+        title=request.title,
+        setting=request.benchmark.name,
+        model=request.model.spec,
+        status="failed",
+        reason=reason,
+    )
+
+
 def _has_prices(plan: RunPlan) -> bool:
     return all(None not in prices_of(plan, identity, asked) for identity, _, asked in plan.models)
 
@@ -133,7 +174,7 @@ def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
     return _left(plan, said, done)
 
 
-def _left(plan: RunPlan, reason: str, done: RunWork) -> RunReport:
+def _left(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
     owed = len(plan.owed())
     return RunReport(
         run_id=plan.run_id,
@@ -144,7 +185,7 @@ def _left(plan: RunPlan, reason: str, done: RunWork) -> RunReport:
         reason=reason,
         episodes=len(plan.members) - owed,
         owed=owed,
-        model_calls=done.model_calls,
+        model_calls=done.model_calls if done else 0,
         n_quarantined=len(plan.staged.quarantined),
         work=done,
     )
@@ -182,7 +223,7 @@ def _write(
     checked: Checked | None = None,
 ) -> None:
     spec = plan.spec
-    status: RunStatus = done.status  # type: ignore[assignment]  (the report says more states)
+    status: RunStatus = "incomplete" if done.status == "failed" else done.status  # type: ignore[assignment]  (the report says more states)
     subsample = plan.request.benchmark.subsample
     is_over = status != "incomplete"
     state = plan.state() if is_over else dict(work.found.before.state) if work.found.before else {}

@@ -30,7 +30,7 @@ class RunReport(Frozen):
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
     work: RunWork | None = None
-    """How much was reused, how much was paid, and why; None for a failed run."""
+    """How much was reused, how much was paid, and why; None for a run that failed before it was begun."""
     exit_code: int = 1
     """Exit status of a command that runs only this run, if it fails."""
 

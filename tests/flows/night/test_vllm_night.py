@@ -6,9 +6,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.fixtures import vllm_program
-from tests.flows.parley_command import SAMPLE, parley
+from tests.flows.parley_command import SAMPLE, ask, parley
 from warehouse.connect import query
 
 
@@ -42,3 +43,33 @@ def test_each_dialogue_stays_with_one_replica_and_the_tables_tell_what_they_did(
     assert len({row[2] for row in dialogues}) == 2
     _, tokens = query(standing_home, f"SELECT sum(input_tokens) FROM turns WHERE run_id = '{report['run_id']}'")
     assert tokens[0][0] == sum(row[2] for row in servers)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_times(
+    standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_DASK_ADDRESS")
+    weights = tmp_path / "stillborn"
+    weights.mkdir()
+    (weights / "config.json").write_text('{"of": "another model"}')
+    serve = {"command": vllm_program.install(tmp_path), "environment": {"DIES_WITH": "no such device"}}
+    config = {"workers": 1, "models": [{"spec": f"vllm:{weights}", "serve": serve}]}
+    night = tmp_path / "night.yaml"
+    night.write_text(yaml.safe_dump(config | {"benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}]}))
+    done = parley(standing_home, "nightly", "--config", night)
+    assert done.code == 1
+    (run,) = (run for run in parley(standing_home, "list", "runs", "--json").json() if run["model"] == "vllm:stillborn")
+    assert (run["status"], run["n_owed"]) == ("incomplete", 8)
+    assert run["withheld_reason"].startswith("stopped by an error: ")
+    assert "no such device" in run["withheld_reason"]
+    told = parley(standing_home, "report").out
+    assert f"failed (run {run['run_id'][:12]})\n  failed: model vllm:stillborn: its server ended at its start" in told
+    assert "0 played anew" in told
+    assert "time: " in told
+    assert [row["run_id"] for row in ask(standing_home, "SELECT run_id FROM failed_runs WHERE model = 'vllm:stillborn'")] == [
+        run["run_id"]
+    ]
+    stages = ask(standing_home, f"SELECT DISTINCT stage FROM stage_times WHERE run_id = '{run['run_id']}' ORDER BY ALL")
+    assert [row["stage"] for row in stages] == ["converse", "stage"]
