@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Frozen
 from schemas.errors import ConfigError
-from schemas.outside.secret_names import looks_secret
+from schemas.outside.secret_names import looks_secret, secret_in
 
 _OURS = frozenset(
     {
@@ -28,6 +28,14 @@ _OURS = frozenset(
     }
 )
 """Arguments that Parley sets itself, or that would change where the server is found."""
+
+
+def _set_by_us(name: str) -> str | None:
+    """The argument of ours that vLLM would take it for: its parser reads `_` as `-`, and a beginning as the whole."""
+    given = name.replace("_", "-")
+    if not given.strip("-") or not given.startswith("-"):
+        return None
+    return given if given in _OURS else next((ours for ours in sorted(_OURS) if ours.startswith(given)), None)
 
 
 class VllmSettings(Frozen):
@@ -87,10 +95,15 @@ class VllmSettings(Frozen):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         for argument in self.arguments:
-            name = argument.partition("=")[0]
-            if name in _OURS:
+            if secret := secret_in(argument):
                 raise ConfigError(
-                    f"serve.arguments names {name}, which Parley sets itself. Leave it out, or use the field for it"
+                    f"serve.arguments names {secret}, which looks like a key (its value is not shown). Leave it out: a command"
+                    " line is seen by all, and of keys the server inherits HF_TOKEN alone"
+                )
+            name = argument.partition("=")[0]
+            if ours := _set_by_us(name):
+                raise ConfigError(
+                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Leave it out, or use the field for it"
                 )
         for name in self.environment:
             if looks_secret(name):

@@ -216,6 +216,9 @@ def test_the_command_of_each_replica_has_its_devices(program: str, weights: Path
         ({"replicas": "0"}, "replicas"),
         ({"replica": "2"}, "Known: command, replicas"),
         ({"arguments": "--port 80"}, "--port, which Parley sets itself"),
+        ({"arguments": "--max_model_len 5"}, "--max_model_len, which Parley sets itself"),
+        ({"arguments": "--max-model=5"}, r"--max-model, which Parley sets itself \(--max-model-len"),
+        ({"arguments": "--tensor_parallel_size=2"}, "--tensor_parallel_size, which Parley sets itself"),
         ({"replicas": "2", "devices": "0"}, "names 1 devices"),
     ],
 )
@@ -228,6 +231,28 @@ def test_a_key_in_the_environment_s_settings_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="HF_TOKEN") as caught:
         VllmSettings(environment={"HF_TOKEN": "sk-SENTINEL"})
     assert "SENTINEL" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("--api_key=", "--api-key ", "--api-k=", "--hf_token=", "--hf-tok ", "--some.auth_token="),
+        *('--model-loader-extra-config=\'{"access_key": "', '--kv-transfer-config \'{"password" : "'),
+    ],
+)
+def test_a_key_among_the_arguments_is_refused_and_not_shown(argument: str) -> None:
+    quote = "\"}'" if "{" in argument else ""
+    with pytest.raises(ConfigError, match="looks like a key") as caught:
+        VllmSettings.of_texts({"arguments": f"--swap-space 4 {argument}sk-SENTINEL{quote}"})
+    assert "SENTINEL" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["--long-prefill-token-threshold=9", "--return-tokens-as-token-ids", "--tokenizer /m/api_key", "--hf-overrides '{\"a\": 1}'"],
+)
+def test_an_argument_that_only_speaks_of_tokens_is_taken(argument: str) -> None:
+    assert VllmSettings.of_texts({"arguments": argument}).arguments
 
 
 def test_a_program_that_is_not_there_says_what_to_install(weights: Path, tmp_path: Path) -> None:
