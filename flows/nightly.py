@@ -13,7 +13,7 @@ from flows.evaluate_model import evaluate_model
 from flows.night.before.canary import require_live_canary
 from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
-from flows.night.config import read_config
+from flows.night.config import read_config, require_known_names
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
 from flows.night.spending import require_prices
@@ -116,9 +116,10 @@ def nightly(
             given = [EvaluationRequest.model_validate(request) for request in requests]
             caps = Budget.model_validate(budget) if budget else None
             return _told(*_whole_night(given, home, notify, caps, runs_at_once))
-    settings = read_config(Path(config))
+    settings = read_config(Path(config), check_names=False)
     home = home or settings.home
     with telling_failure(settings.notify):
+        require_known_names(settings, Path(config))
         folder = Path(config).absolute().parent
         requests = night_requests(find_home(home), settings, folder, _log.warning, backfill=backfill)
         if not requests:
@@ -138,7 +139,7 @@ def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRe
     """Those given, else those of the configuration."""
     if requests is not None:
         return tuple(EvaluationRequest.model_validate(request) for request in requests)
-    return read_config(Path(config)).requests(Path(config).absolute().parent)
+    return read_config(Path(config), check_names=False).requests(Path(config).absolute().parent)
 
 
 def _told(reports: list[RunReport], over: str | None) -> list[RunReport]:

@@ -1,16 +1,18 @@
 """The configuration of a night: a YAML file, validated; see `nightly.yaml` for an example with every field."""
 
+from collections.abc import Mapping
 from importlib.resources import as_file
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from flows.night.telling.notify import Notify
+from sandbox import registry as sandboxes
 from sandbox.registry import default_name
 from schemas.base import Frozen
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
 from tasks.benchmarks import registry
@@ -18,6 +20,7 @@ from tasks.benchmarks.raw_tables import is_hub_dataset
 from tasks.checkpoints.source import CheckpointSource
 from tasks.metrics import registry as metrics
 from tasks.planning.dataset import located
+from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest, explain
 
 
@@ -76,7 +79,10 @@ class NightlyConfig(Frozen):
     @classmethod
     def _of_known_metrics(cls, given: ComparisonRequest | None) -> ComparisonRequest | None:
         for name in given.thresholds if given else ():
-            metrics.load(name)
+            try:
+                metrics.load(name)
+            except UnknownName as error:
+                raise ConfigError(f"comparison.thresholds: {error}") from None
         return given
 
     @property
@@ -137,8 +143,11 @@ def _located_data(data: str | None, folder: Path) -> str | None:
     return data if not data or is_hub_dataset(data) else str(folder / data)
 
 
-def read_config(path: Path) -> NightlyConfig:
+def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
     """Read and validate a configuration.
+
+    Args:
+        check_names: refuse unknown benchmarks and sandboxes, too; False for who does so where a failure is told of.
 
     Raises:
         ConfigError: names the file, the field, its fault and its possible values.
@@ -158,9 +167,46 @@ def read_config(path: Path) -> NightlyConfig:
     if not isinstance(data, dict):
         raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`")
     try:
-        return NightlyConfig.model_validate(data)
+        config = NightlyConfig.model_validate(data)
+        config.requests_for(ModelRequest(spec="control:empty"), path.absolute().parent)  # who takes which part
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
+    except UsageError as error:
+        raise ConfigError(f"configuration {path}: {_place_of(str(error), data)}{error}") from error
+    if check_names:
+        require_known_names(config, path)
+    return config
+
+
+def require_known_names(config: NightlyConfig, path: Path) -> None:
+    """Refuse a name that would be unknown once a run of it is due, which may be weeks later.
+
+    Raises:
+        ConfigError: an unknown benchmark, setting or sandbox.
+    """
+    for number, entry in enumerate(config.benchmarks):
+        try:
+            find_setting(entry.name)
+        except UsageError as error:
+            raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
+    if config.sandbox not in (known := sandboxes.names()):
+        raise ConfigError(f"configuration {path}: {UnknownName('sandbox', config.sandbox, known)}")
+
+
+def _place_of(said: str, data: Mapping[str, Any]) -> str:
+    """The field that raises this error, or the member of its list, with a colon; empty where no single one does."""
+    for name in data.keys() & NightlyConfig.model_fields.keys():
+        given, kind = data[name], TypeAdapter[Any](NightlyConfig.__annotations__[name])
+        parts = [(f"{name}.{n}", [one]) for n, one in enumerate(given)] if isinstance(given, list) else [(name, given)]
+        for place, part in parts:
+            try:
+                kind.validate_python(part)
+            except ValidationError:
+                continue
+            except UsageError as error:
+                if str(error) == said:
+                    return f"{place}: "
+    return ""
 
 
 def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:

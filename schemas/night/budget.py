@@ -19,11 +19,13 @@ class Budget(Frozen):
 
     tokens: int | None = Field(default=None, gt=0)
     """Tokens of all requests and answers, of every role and of embeddings."""
-    usd: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Tokens by their prices, and the hours of model servers by theirs."""
-    gpu_hours: float | None = Field(default=None, gt=0)
+    gpu_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """GPUs x hours of the model servers that Parley starts."""
-    wall_hours: float | None = Field(default=None, gt=0, validation_alias=AliasChoices("wall_hours", "hours"))
+    wall_hours: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, validation_alias=AliasChoices("wall_hours", "hours")
+    )
     """Hours from the invocation's start; `hours` is the same."""
 
     then: Literal["stop", "subsample"] = "stop"

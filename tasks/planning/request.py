@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Annotated, Any, Self
 
@@ -12,7 +13,8 @@ from schemas.base import Frozen
 from schemas.errors import ConfigError
 from schemas.night.comparison import THRESHOLD
 from schemas.outside.display import plain_line
-from schemas.outside.secret_names import looks_secret
+from schemas.outside.fields import fields_at
+from schemas.outside.secret_names import looks_secret, secret_in
 from schemas.run import Sampling
 from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
 from tasks.language.recorded_model import recording_name
@@ -242,7 +244,9 @@ def explain(error: ValidationError) -> str:
         place = ".".join(str(step) for step in problem["loc"]) or "the whole"
         known = ""
         if problem["type"] == "extra_forbidden":
-            known = "; no such field"
+            known = f"; no such field{_fields_instead(error.title, problem['loc'])}"
+        if problem["type"] == "tuple_type":
+            known = ": give a list, each member in a line that begins with `- `"
         if problem["type"] == "string_type" and isinstance(problem["input"], (int, float, date)):
             known = ": put it in quotes"
         shown = plain_line(repr(_without_keys(problem["input"])), 60) if problem["type"] != "missing" else "missing"
@@ -256,11 +260,27 @@ def _lies_in(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool
     return len(place) > len(whole) and place[: len(whole)] == whole
 
 
+def _fields_instead(title: str, place: tuple[int | str, ...]) -> str:
+    """What may stand in the place of an unknown field: the one of nearly this name, or else all of them."""
+    known = fields_at(title, place[:-1])
+    near = get_close_matches(str(place[-1]), known, n=1)
+    if near:
+        return f". Do you mean {near[0]}?"
+    return f". Known: {', '.join(known)}" if known else ""
+
+
 def _without_keys(value: Any) -> Any:
-    """The given values, without the values of fields that look like keys."""
+    """The given values, without the values of fields, and the arguments of programs, that look like keys."""
     if isinstance(value, Mapping):
         return {name: "(not shown)" if looks_secret(str(name)) else _without_keys(item) for name, item in value.items()}
-    return [_without_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
+    words = value.split() if isinstance(value, str) else [one for one in value if isinstance(one, str)] if _is_list(value) else []
+    if any(map(secret_in, words)):
+        return "(not shown)"
+    return [_without_keys(item) for item in value] if _is_list(value) else value
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def _asked_for(parameters: Mapping[str, Any]) -> Notify | None:
 
     if parameters.get("requests") is not None:
         return Notify.model_validate(parameters["notify"]) if parameters.get("notify") else None
-    return read_config(Path(parameters.get("config") or "nightly.yaml")).notify
+    return read_config(Path(parameters.get("config") or "nightly.yaml"), check_names=False).notify
 
 
 def send(notify: Notify | None, said: Sequence[Word]) -> bool:

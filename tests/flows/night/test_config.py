@@ -8,7 +8,7 @@ from flows.night.config import read_config
 from schemas.errors import ConfigError
 
 MODELS = "models: [{spec: 'control:gold'}]\n"
-BENCHMARKS = "benchmarks: [{name: codeif}]\n"
+BENCHMARKS = "benchmarks: [{name: codeif.static}]\n"
 
 
 def refusal(folder: Path, text: str) -> str:
@@ -45,9 +45,9 @@ def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
 
 def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
     path, models = tmp_path / "night.yaml", "models: [{spec: 'control:gold'}, {spec: 'control:empty'}]\n"
-    path.write_text(models + "benchmarks: [{name: codeif, models: ['control:empty']}, {name: codeif.static}]")
+    path.write_text(models + "benchmarks: [{name: codeif.dynamic, models: ['control:empty']}, {name: codeif.static}]")
     asked = [(request.benchmark.name, request.model.spec) for request in read_config(path).requests(tmp_path)]
-    assert asked == [("codeif", "control:empty"), ("codeif.static", "control:gold"), ("codeif.static", "control:empty")]
+    assert asked == [("codeif.dynamic", "control:empty"), ("codeif.static", "control:gold"), ("codeif.static", "control:empty")]
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
     assert "codeif names control:glod; `models` holds only control:gold" in said
 
@@ -57,7 +57,53 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
     seated = MODELS.replace("}", ", agent: chain_of_thought}")
     path.write_text(seated + BENCHMARKS)
     [request] = read_config(path).requests(tmp_path)
-    assert (request.model.agent, request.title) == ("chain_of_thought", "codeif · control:gold+chain_of_thought")
+    assert (request.model.agent, request.title) == ("chain_of_thought", "codeif.static · control:gold+chain_of_thought")
     path.write_text(MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: chain_of_thought}")
     with pytest.raises(ConfigError, match="takes the seat of a model under test"):
         read_config(path).requests(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sources: [{only: a}]\n" + BENCHMARKS, "sources.0: a source of checkpoints names 0 places; give it one of"),
+        (MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS, "sources.1: a source of checkpoints names 0 places"),
+        (MODELS + BENCHMARKS + "budget: {then: stop}", "budget: a budget without a cap: give one of"),
+        (MODELS + BENCHMARKS + "comparison: {thresholds: {nope: 1}}", "comparison.thresholds: unknown metric 'nope'; known: "),
+        ("models: [{spec: 'control:gold', gpus: 1}]\n" + BENCHMARKS, "models.0: usd_per_hour and gpus are those of a server"),
+        (MODELS + "benchmarks: [{name: codeif}]", "benchmarks.0.name: benchmark 'codeif' has several settings: name one of"),
+        (MODELS + "benchmarks: [{name: nope}]", "benchmarks.0.name: unknown benchmark 'nope'; known: codeif"),
+        (MODELS + BENCHMARKS + "sandbox: foo", "unknown sandbox 'foo'; known: bubblewrap"),
+        (BENCHMARKS, "neither `models` nor `sources` names a model"),
+        (MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}", "agent 'a': an agent takes the seat"),
+        (MODELS + BENCHMARKS + "budget: {usd: .inf}", "budget.usd = inf: Input should be a finite number"),
+        (MODELS + BENCHMARKS + "budget: {hours: .nan}", "budget.hours = nan: Input should be a finite number"),
+        ("sources: {directory: a}\n" + BENCHMARKS, "give a list, each member in a line that begins with `- `"),
+    ],
+)
+def test_every_mistake_is_told_with_its_file_and_place(tmp_path: Path, text: str, said: str) -> None:
+    assert f"configuration {tmp_path / 'night.yaml'}: " in (refused := refusal(tmp_path, text))
+    assert said in refused
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("models: [{spec: 'control:gold', serve: {max_model_length: 5}}]", "no such field. Do you mean max_model_len?"),
+        ("models: [{spec: 'control:gold', sampler: 5}]", "no such field. Known: spec, key_env, revision, "),
+        (
+            MODELS + "judges: {a: {specs: b}}",
+            "judges.a.specs = 'b': Extra inputs are not permitted; no such field. Do you mean spec?",
+        ),
+        (MODELS + "concurency: 5", "Do you mean concurrency?"),
+    ],
+)
+def test_an_unknown_field_is_told_with_what_may_stand_there(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refusal(tmp_path, f"{text}\n{BENCHMARKS}")
+
+
+@pytest.mark.parametrize("arguments", ["--api_key=sk-SENTINEL", "{--a: ['--hf-token', 'sk-SENTINEL']}"])
+def test_arguments_that_are_no_list_are_not_shown_where_they_hold_a_key(tmp_path: Path, arguments: str) -> None:
+    said = refusal(tmp_path, f"models: [{{spec: 'vllm:a', serve: {{arguments: {arguments}}}}}]\n{BENCHMARKS}")
+    assert "SENTINEL" not in said
+    assert "give a list" in said
