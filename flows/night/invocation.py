@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.night.telling.progress import Board
+from flows.orchestration.dask_cluster import named_address
 from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
 from sandbox.host.abandoned import end_abandoned
@@ -84,6 +85,7 @@ def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | 
     _remove_what_was_left(home)
     with reading_once(), _naming_full_disk(home), _unlogged_logging():
         plan = plan_build(request, home)
+        named_address()
         require_room(home.path)
         require_place(plan)
         with home.build_lock(plan.build_id):
@@ -131,6 +133,7 @@ def _run_what_is_left(
 
         require_budget_is_counted(home, budget)
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
+    named_address()
     require_room(home.path)
     if with_canary:
         from flows.night.before.canary import require_live_canary

@@ -5,6 +5,7 @@ Workers of the temporary cluster are children of the driver. Each watches a pipe
 """
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from flows.orchestration import packages
 from flows.orchestration.packages import verify_packages as verify_packages
 from flows.orchestration.processes import hidden_secrets, looks_secret
-from schemas.errors import ServerUnavailable
+from schemas.errors import ConfigError, ServerUnavailable
 from tasks.driver.signals import stop_asked
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 ADDRESS_VARIABLE = "PARLEY_DASK_ADDRESS"
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx|ucxx)://)?(\[[0-9A-Fa-f:.%]+\]|[^\s/:@\[\]]+):[0-9]{1,5}/?")
 CONNECT_LIMIT_S = 15
 START_LIMIT_S = 120
 QUIET = {
@@ -32,6 +34,21 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "10s",
 }
 """No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run."""
+
+
+def named_address() -> str | None:
+    """Address of the cluster that PARLEY_DASK_ADDRESS names; None where the night is to have one of its own.
+
+    Raises:
+        ConfigError: no address of a scheduler. Dask's client would leave half a connection behind, and wait for its end.
+    """
+    address = os.environ.get(ADDRESS_VARIABLE)
+    if address and not _ADDRESS.fullmatch(address):
+        raise ConfigError(
+            f"{ADDRESS_VARIABLE}={address!r} is not the address of a Dask scheduler: give tcp://HOST:PORT (or tls:// or the"
+            " like), as `dask scheduler` prints it, or unset it to use this machine"
+        )
+    return address or None
 
 
 @contextmanager
@@ -48,9 +65,9 @@ def dask_cluster(
 
     Raises:
         ServerUnavailable: the named cluster does not answer or has no workers, or a new one did not start.
-        ConfigError: workers would import other packages than this distribution's, or another version of it.
+        ConfigError: workers would import other packages than this distribution's, or another version of it; or no address.
     """
-    address = os.environ.get(ADDRESS_VARIABLE)
+    address = named_address()
     with _named_cluster(address) if address else _local_cluster(n_workers, threads_per_worker, scratch, secret_names) as client:
         yield client
 

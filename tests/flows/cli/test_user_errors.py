@@ -108,6 +108,14 @@ def test_an_embedded_model_and_a_remote_cluster_do_not_go_together(home: Path) -
     assert not (home / "prefect").exists()
 
 
+def test_what_is_no_address_of_a_cluster_is_one_message_before_anything_starts(home: Path) -> None:
+    done = parley(home, *GOLD, environ={"PARLEY_DASK_ADDRESS": "garbage"})
+    assert done.code == 2
+    assert done.err.startswith("parley: PARLEY_DASK_ADDRESS='garbage' is not the address of a Dask scheduler")
+    assert len(done.err.splitlines()) == 1
+    assert not (home / "prefect").exists()
+
+
 @pytest.mark.slow
 def test_a_dead_endpoint_is_one_message(home: Path) -> None:
     done = parley(home, *SAMPLE, "--model", "openai:m@http://127.0.0.1:9/v1")

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.orchestration.dask_cluster import dask_cluster, warm
+from flows.orchestration.dask_cluster import dask_cluster, named_address, warm
 from flows.orchestration.packages import ROOT
 from schemas.errors import ConfigError, ServerUnavailable
 from tasks.driver.fan_out import fan_out
@@ -224,10 +224,17 @@ def test_a_dead_address_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pyte
         assert time.monotonic() - begun < 20
 
 
-@pytest.mark.parametrize("address", ["nonsense://x", "tcp://"])
-def test_a_malformed_address_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setattr("flows.orchestration.dask_cluster.CONNECT_LIMIT_S", 1)
+@pytest.mark.parametrize(
+    "address", ["garbage", "nonsense://x:1", "tcp://", "tcp://x", "host:port", "tcp://a b:1", "http://x:8787/status"]
+)
+def test_what_is_no_address_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
-    with pytest.raises(ServerUnavailable, match="PARLEY_DASK_ADDRESS"):
+    with pytest.raises(ConfigError, match=r"PARLEY_DASK_ADDRESS=.* is not the address .* give tcp://HOST:PORT"):
         with dask_cluster(n_workers=1, threads_per_worker=1, scratch=tmp_path):
             pass
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tls://scheduler.night.svc:8786", "scheduler:8786", "tcp://[::1]:1"])
+def test_an_address_is_one(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("PARLEY_DASK_ADDRESS", address)
+    assert named_address() == address
