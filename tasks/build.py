@@ -17,7 +17,7 @@ from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.budgets import budgets, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
 from tasks.worker.purse import MeteredEmbedder, Purse, metered
@@ -82,7 +82,7 @@ def _opener(
         model = open_model(
             who,
             find_served().get(who, endpoint),
-            concurrency=budgets(plan)[endpoint_of(who, endpoint)],
+            concurrency=concurrency_by_endpoint(plan)[endpoint_of(who, endpoint)],
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problem=problems[problem_id], turn=turn),
             check_served_model=asked.check_served_model,
             timeout_s=asked.timeout_s,

@@ -16,7 +16,7 @@ from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
 from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.language.embedding import EmbedderAccess
-from tasks.planning.participants.budgets import budgets, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import read_journal
 from tasks.storage.journaling.merging import merge_episodes
@@ -181,7 +181,7 @@ def context_for(
     embedder: EmbedderAccess | None = None,
     purse: Purse | None = None,
 ) -> RunContext:
-    """What the run's shards share; each endpoint's budget is split over the worker processes.
+    """What the run's shards share; each endpoint's concurrency is split over the worker processes.
 
     Args:
         workers: worker processes, 1 or more.
@@ -189,7 +189,7 @@ def context_for(
         embedder: where seats that ask for vectors reach it.
         purse: the caps of the invocation.
     """
-    request, spec, limits = plan.request, plan.spec, budgets(plan)
+    request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)
     subject_at = simulator_at = endpoint_of(spec.subject, plan.subject)
     simulator = None
     if spec.simulator is not None and plan.simulator is not None:
@@ -205,8 +205,8 @@ def context_for(
         subject=served.get(spec.subject, plan.subject),
         simulator=simulator,
         concurrency=max(1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers),
-        subject_budget=max(1, of_subject // workers),
-        simulator_budget=max(1, of_simulator // workers),
+        subject_concurrency=max(1, of_subject // workers),
+        simulator_concurrency=max(1, of_simulator // workers),
         environment=plan.environment,
         resources=tuple(sorted(request.benchmark.resources.items())),
         shards_at_once=least if least < workers else None,

@@ -12,7 +12,7 @@ from schemas.errors import ParleyError
 from tasks.driver.judging import judgements_of
 from tasks.driver.lanes import Lanes, Needs, in_lane
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
-from tasks.planning.participants.budgets import Endpoint, budgets, endpoint_of
+from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import EvaluationRequest
@@ -119,8 +119,8 @@ def _lane(plan: RunPlan) -> frozenset[Endpoint]:
 
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
-    """Endpoints with a budget that cannot be dealt to so many worker processes: each of these keeps to a limit of its own."""
-    return frozenset(endpoint for plan in plans for endpoint, n in budgets(plan).items() if n < workers)
+    """Endpoints whose concurrency is below the number of worker processes: each of these keeps to a limit of its own."""
+    return frozenset(endpoint for plan in plans for endpoint, n in concurrency_by_endpoint(plan).items() if n < workers)
 
 
 def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:

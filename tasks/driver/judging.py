@@ -19,7 +19,7 @@ from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, sh
 from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.participants.budgets import budgets, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat, JudgeShard
@@ -45,13 +45,13 @@ def judge_context(
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
     purse: Purse | None = None,
 ) -> JudgeContext:
-    """What the run's judgements share; each endpoint's budget is split over the worker processes.
+    """What the run's judgements share; each endpoint's concurrency is split over the worker processes.
 
     Args:
         served: where each model is that is served on this machine for this run.
         purse: the caps of the invocation.
     """
-    limits = budgets(plan)
+    limits = concurrency_by_endpoint(plan)
     seats = {}
     for rubric, judge in plan.judges.items():
         who, asked = judge.judge.judge, judge.request

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TABLE = "embeddings"
 TEXTS_A_PART = 256
 _REQUESTS_AT_ONCE = 8
-"""Requests under way for one call of `find`; the endpoint's own budget may allow fewer."""
+"""Requests under way for one call of `find`; the endpoint's own concurrency may allow fewer."""
 _MOST_HELD = 20_000
 """Vectors read from the lake that a process holds in memory."""
 _ABANDONED_S = 3600.0

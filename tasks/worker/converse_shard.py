@@ -121,7 +121,7 @@ async def _converse(
     if opening.dialog.is_sourceless:
         return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there, or is of another release")
     spec = context.spec
-    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_budget), paid)
+    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_concurrency), paid)
     try:
         async with _begun(run, spec, subject, opening) as make_seat:
             return await play_dialogue(opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep)
@@ -160,7 +160,7 @@ def _cast(
     spec, benchmark = context.spec, registry.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        simulator = RememberingModel(run.model(spec.simulator, context.simulator, context.simulator_budget), paid)
+        simulator = RememberingModel(run.model(spec.simulator, context.simulator, context.simulator_concurrency), paid)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),

@@ -40,8 +40,8 @@ class RunContext:
         lake: folder or URL of the lake, where it is not in the home.
         invocation: names the driver's invocation and try: only the holder of a shard in a try that goes on may write for it.
         concurrency: episodes that one worker process may have under way for this run; each has at most one request in flight.
-        subject_budget: requests to the subject's endpoint that one worker process may have in flight.
-        simulator_budget: the same for the simulator's. On one endpoint both share it.
+        subject_concurrency: requests to the subject's endpoint that one worker process may have in flight.
+        simulator_concurrency: the same for the simulator's. On one endpoint both share it.
         shards_at_once: shards under way on all workers together, where the concurrency is smaller than the number of workers.
         programs: programs that one worker process may run at the same time.
         embedder: where seats reach it; None where they ask for no vectors.
@@ -56,8 +56,8 @@ class RunContext:
     subject: ModelEndpoint
     simulator: ModelEndpoint | None
     concurrency: int
-    subject_budget: int
-    simulator_budget: int
+    subject_concurrency: int
+    simulator_concurrency: int
     environment: str
     shards_at_once: int | None = None
     programs: int = 1

@@ -84,8 +84,8 @@ class RunState:
         environments = Environments(place.environments)
         return RunWorkspaces(self.context.spec.sandbox, TreeStore(place.trees), self.context.programs, environments)
 
-    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, budget: int) -> ChatModel:
-        """The open model, made at first use. `budget` bounds the requests to its endpoint in this process."""
+    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int) -> ChatModel:
+        """The open model, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
@@ -93,7 +93,7 @@ class RunState:
             opened = open_model(
                 identity,
                 endpoint,
-                concurrency=budget,
+                concurrency=concurrency,
                 gold=lambda problem_id, turn: benchmark.play.gold_answer(problem=self._problems[problem_id], turn=turn),
                 check_served_model=self.context.check_served_model,
                 timeout_s=self.context.timeout_s,

@@ -104,7 +104,7 @@ def test_a_killed_build_asks_nothing_twice_and_makes_the_files_of_an_unkilled_on
 
     first = build(served_home, server, out, environ)
     assert first.code == 0, first.err
-    assert (in_flight, server.max_in_flight) == (2, 2), "both roles share their endpoint's budget"
+    assert (in_flight, server.max_in_flight) == (2, 2), "both roles share their endpoint's concurrency"
     asked, reused, run, known = counts(first)
     assert (asked + reused, reused, run + known) == (CALLS, 5, PAIRS)
     assert (len(server.bodies), sum(server.prompts.values()) - len(server.prompts)) == (CALLS + in_flight, in_flight)

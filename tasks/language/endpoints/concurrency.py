@@ -44,7 +44,7 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """Requests that may be out at once now, from `floor` to `budget`."""
+        """Requests that may be out at once now, from `floor` to `concurrency`."""
         return int(self._window)
 
     @property

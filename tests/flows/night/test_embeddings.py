@@ -114,7 +114,7 @@ def test_the_first_texts_are_embedded_while_other_dialogues_are_still_played(plu
         assert set(server.texts.values()) == {1}, "each text once"
 
 
-def test_the_embedder_has_a_budget_of_its_own(plugged_home: Path) -> None:
+def test_the_embedder_has_a_concurrency_of_its_own(plugged_home: Path) -> None:
     with embedding_server(slowness_s=0.2) as server:
         spec, revision, one = endpoint(server)
         done = parley_process(plugged_home, *arguments("ask", spec), revision, one, "--concurrency", "3")

@@ -66,7 +66,7 @@ def test_a_silent_endpoint_holds_up_only_its_own_runs_and_reports_keep_their_ord
         lines = [json.loads(line) for line in done.out.splitlines()]
         assert [line["model"] for line in lines] == ["openai:mock", "openai:mock"] * 2
         assert [(line["episodes"], line["owed"], line["n_new"], line["published"]) for line in lines] == [(8, 0, 8, True)] * 4
-        assert max(silent.max_in_flight, other.max_in_flight) <= IN_FLIGHT, "two runs on one endpoint share its budget"
+        assert max(silent.max_in_flight, other.max_in_flight) <= IN_FLIGHT, "two runs on one endpoint share its places"
         assert [sum(server.prompts.values()) for server in (silent, other)] == [2 * N_TURNS] * 2
     revisions = ask(served_home, "SELECT revision, count(*) n FROM runs GROUP BY ALL ORDER BY ALL")
     assert revisions == [{"revision": "0", "n": 2}, {"revision": "1", "n": 2}]
@@ -90,7 +90,7 @@ def test_an_endpoint_that_is_gone_fails_its_own_runs_alone(served_home: Path, tm
     assert [listed[line["run_id"]] for line in lost] == [f"not begun: {line['reason']}" for line in lost]
 
 
-def test_a_budget_smaller_than_the_number_of_workers_is_kept_by_all_runs_together(served_home: Path, tmp_path: Path) -> None:
+def test_a_concurrency_smaller_than_the_number_of_workers_is_kept_by_all_runs_together(served_home: Path, tmp_path: Path) -> None:
     with model_server(latency_s=0.05) as server:
         config = write_night(tmp_path, server, concurrency=1, workers=2)
         done = parley(served_home, "nightly", "--config", config, "--json")

@@ -237,7 +237,7 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
 
 
 @pytest.mark.slow
-def test_models_with_other_time_limits_share_the_budget_all_the_same() -> None:
+def test_models_with_other_time_limits_share_the_concurrency_all_the_same() -> None:
     async def scenario(server: ModelServer) -> None:
         models = [model_on(server, policy=replace(QUICK, timeout_s=limit)) for limit in (20.0, 30.0)]
         filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))

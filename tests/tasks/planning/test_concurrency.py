@@ -1,4 +1,4 @@
-"""Each endpoint has a budget of requests of its own; roles on one endpoint share it."""
+"""Each endpoint has a concurrency of its own; roles on one endpoint share it."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from tasks.converse import context_for
 from tasks.driver.judging import judge_context
-from tasks.planning.participants.budgets import budgets, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
@@ -26,34 +26,34 @@ def plan_of(home: Path, subject: ModelRequest, simulator: ModelRequest) -> RunPl
     )
 
 
-def test_endpoints_of_their_own_have_budgets_of_their_own(tmp_path: Path) -> None:
+def test_endpoints_of_their_own_have_a_concurrency_of_their_own(tmp_path: Path) -> None:
     context = context_for(plan_of(tmp_path, model(HERE), model(THERE, 8)), workers=2, cores=2)
-    assert (context.subject_budget, context.simulator_budget, context.concurrency) == (32, 4, 36)
+    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (32, 4, 36)
     assert context.shards_at_once is None
 
 
-def test_roles_on_one_endpoint_share_the_smaller_budget(tmp_path: Path) -> None:
+def test_roles_on_one_endpoint_share_the_smaller_concurrency(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(HERE), model(HERE, 8, name="other"))
     context = context_for(plan, workers=2, cores=2)
-    assert (context.subject_budget, context.simulator_budget, context.concurrency) == (4, 4, 4)
-    assert set(budgets(plan).values()) == {8}
+    assert (context.subject_concurrency, context.simulator_concurrency, context.concurrency) == (4, 4, 4)
+    assert set(concurrency_by_endpoint(plan).values()) == {8}
 
 
-def test_a_budget_smaller_than_the_workers_bounds_the_shards(tmp_path: Path) -> None:
+def test_a_concurrency_smaller_than_the_workers_bounds_the_shards(tmp_path: Path) -> None:
     context = context_for(plan_of(tmp_path, model(HERE), model(THERE, 1)), workers=2, cores=2)
-    assert (context.shards_at_once, context.simulator_budget) == (1, 1)
+    assert (context.shards_at_once, context.simulator_concurrency) == (1, 1)
 
 
 def test_a_key_of_its_own_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
     with_key = model(HERE, 8).model_copy(update={"key_env": "OTHER_KEY"})
-    assert set(budgets(plan_of(tmp_path, model(HERE), with_key)).values()) == {64, 8}
+    assert set(concurrency_by_endpoint(plan_of(tmp_path, model(HERE), with_key)).values()) == {64, 8}
 
 
-def test_a_judge_has_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_has_its_concurrency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.benchmarks.registry.BUILT_IN", {judged.NAME: judged.__name__})
     benchmark = BenchmarkRequest(name="judged.code", dataset_version="sample")
     judges = {"": model(THERE, 8), "whole": model(HERE)}
     request = EvaluationRequest(model=model(HERE, 16), judges=judges, benchmark=benchmark, sandbox="none")
     plan = plan_run(request, Home(tmp_path))
     assert {name: seat.concurrency for name, seat in judge_context(plan, workers=2).seats.items()} == {"clear": 4, "whole": 8}
-    assert budgets(plan)[endpoint_of(plan.spec.subject, plan.subject)] == 16
+    assert concurrency_by_endpoint(plan)[endpoint_of(plan.spec.subject, plan.subject)] == 16

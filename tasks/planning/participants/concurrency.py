@@ -1,4 +1,4 @@
-"""How many requests each endpoint may have at once. Roles that share an endpoint share its budget."""
+"""How many requests each endpoint may have at once. Roles that share an endpoint share its concurrency."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def endpoint_of(identity: ModelIdentity, endpoint: ModelEndpoint) -> Endpoint:
     return endpoint.base_url or identity.label, endpoint.key_env
 
 
-def budgets(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
+def concurrency_by_endpoint(plan: RunPlan | BuildPlan) -> Mapping[Endpoint, int]:
     """Requests at once by endpoint: what the model's request says, else `concurrency`. Of several roles the least."""
     found: dict[Endpoint, int] = {}
     for identity, endpoint, asked in plan.models:
