@@ -80,7 +80,7 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     run.stage()
     gate.dialogs()
     gate.problems()
-    run.converse()
+    run.play()
     episodes = run.episode_rows()
     gate.episodes(episodes)
     run.take_episodes(episodes)

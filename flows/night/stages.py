@@ -48,7 +48,7 @@ class Stages:
         with self._tonight.turns.alone("stage"):
             stage(self._plan, self._title)
 
-    def converse(self) -> None:
+    def play(self) -> None:
         """Play the owed dialogues, where other runs ask the same endpoints once it is their turn."""
         plan, owed = self._plan, self._plan.owed()
         if owed:
@@ -57,12 +57,12 @@ class Stages:
                 lambda: self._board.stage(self._title, "wait for the endpoint"), self._tonight.heed_caps
             ) as tell_all_begun:
                 self.work.is_begun = True
-                self._converse(owed, tell_all_begun)
+                self._play_owed(owed, tell_all_begun)
         else:
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
-    def _converse(self, owed: Sequence[WantedEpisode], tell_all_begun: Callable[[], None]) -> None:
+    def _play_owed(self, owed: Sequence[WantedEpisode], tell_all_begun: Callable[[], None]) -> None:
         plan = self._plan
         self._board.stage(self._title, converse_shard.STAGE, len(owed))
         self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))

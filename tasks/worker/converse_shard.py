@@ -103,13 +103,13 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: HeldS
     before = context_of(Lake(context.place.lake), job.dialog)
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before)
     programs = EpisodePrograms(lambda: run.programs, paid.keep)
-    ending = await _converse(run, context, opening, programs, paid, keep)
+    ending = await _play_with_agent(run, context, opening, programs, paid, keep)
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Ended(job, ending, _episode(context, job, ending, started), programs.n_run)
 
 
-async def _converse(
+async def _play_with_agent(
     run: RunState,
     context: RunContext,
     opening: Transcript,

@@ -146,8 +146,9 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
     """Do something after a stage has written and before what follows has read: `stage`, `converse`, `execute` or `score`."""
     with pytest.MonkeyPatch.context() as patch:
         for stage, change in changes.items():
-            where = stages.Stages if stage == "converse" else stages  # the task itself is left out where nothing is owed
-            right = getattr(where, stage)
+            # where nothing is owed the task itself is left out, and `play` is there all the same
+            where, name = (stages.Stages, "play") if stage == "converse" else (stages, stage)
+            right = getattr(where, name)
 
             def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
                 made = right(*arguments)
@@ -155,7 +156,7 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
                 change(next(a for a in plans if isinstance(a, RunPlan)))
                 return made
 
-            patch.setattr(where, stage, then)
+            patch.setattr(where, name, then)
         yield
 
 
