@@ -3,7 +3,6 @@
 An open connection goes on reading the publication it was opened on; a new connection sees the newest.
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,16 +137,6 @@ def shown_runs(home: Path) -> dict[str, str]:
         return dict(query(home, "select run_id, finished_at from runs where status = 'finished'")[1])
     except ParleyError:
         return {}
-
-
-def table_digest(connection: "DuckDBPyConnection", table: str) -> str:
-    """Hex digest of all rows of a table or view, whatever their order: equal for equal contents."""
-    rows = connection.execute(f"select to_json(t)::varchar as line from {identifier(table)} as t order by line").fetchall()
-    digest = hashlib.sha256()
-    for (line,) in rows:
-        digest.update(line.encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
 
 
 def quoted(text: str) -> str:

@@ -105,11 +105,6 @@ class EpisodeFiles:
         return pa.concat_tables(pieces) if pieces else self._lake.read_arrow("episodes", [])
 
 
-def finished_ids(lake: Lake, benchmark: str, model: str, among: Iterable[str]) -> set[str]:
-    """Ids of a model's episodes, among the given ones, that are finished, whichever run paid for them."""
-    return set(EpisodeFiles(lake, benchmark, model).finished(among))
-
-
 def episode_rows(lake: Lake, benchmark: str, model: str, wanted: Iterable[str]) -> pa.Table:
     """The wanted episodes that exist, as they lie in the lake, a row each.
 

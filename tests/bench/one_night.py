@@ -35,7 +35,7 @@ class TimedBoard(Board):
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """Notes also what of the next stage is done in this one."""
-        if (progress["stage"], self.stage_name) == ("execute", "converse"):
+        if (progress["stage"], self._latest.stage) == ("execute", "converse"):
             self.programs_ahead += progress["programs"]
         self.answers += progress["answers"]
         self.runs += progress["runs"]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.tables import TABLES
-from tasks.storage.owed import finished_ids
+from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
 from tests.bench.warehouse_lake import BENCHMARK, random_ids, write_bulk
 
@@ -63,7 +63,7 @@ def owed_seconds(home: Path) -> dict[str, float]:
     taken: dict[str, float] = {}
     for name, asked in wanted.items():
         begun = time.perf_counter()
-        found = finished_ids(lake, BENCHMARK, MODEL, asked)
+        found = EpisodeFiles(lake, BENCHMARK, MODEL).finished(asked)
         taken[name] = time.perf_counter() - begun
         assert len(found) == len(set(asked) - set(unknown))
     return taken

@@ -128,7 +128,7 @@ def test_when_patience_ends_all_fail_at_once_as_the_endpoint_s_fault() -> None:
     async def scenario(server: ModelServer) -> list[Completion | BaseException]:
         model = model_on(server, policy=policy)
         outcomes = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(200)), return_exceptions=True)
-        assert model.pool().limit.in_flight == 0
+        assert model.pool().limit._n_out == 0
         server.choose = None
         model.pool().watch.answered()  # as a probe of a later minute would find
         assert (await model.complete(ask())).n_calls == 1

@@ -9,9 +9,10 @@ import pytest
 
 import warehouse.connect
 from schemas.errors import ParleyError, UnknownName, UsageError
+from tests.warehouse.digests import table_digest
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DIGESTS
-from warehouse.connect import connect, named_query, query, shown_runs, table_digest, warehouse_path
+from warehouse.connect import connect, named_query, query, shown_runs, warehouse_path
 from warehouse.publication.publish import publish
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.warehouse.conftest import Marts
+from tests.warehouse.digests import table_digest
 from tests.warehouse.small_lake import SmallLake, first_samples
 from tests.warehouse.small_run import DIGESTS, IA
-from warehouse.connect import connect, query, table_digest, warehouse_path
+from warehouse.connect import connect, query, warehouse_path
 from warehouse.publication.publish import publish
 
 

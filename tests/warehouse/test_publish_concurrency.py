@@ -14,9 +14,10 @@ import duckdb
 import pytest
 
 from schemas.errors import ParleyError
+from tests.warehouse.digests import table_digest
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import IA, INSTRUCTIONS, quality_check
-from warehouse.connect import query, table_digest, warehouse_path
+from warehouse.connect import query, warehouse_path
 from warehouse.publication.publish import publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

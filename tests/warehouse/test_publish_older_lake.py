@@ -12,7 +12,7 @@ from flows.cli.app import app
 from schemas.errors import SchemaMismatch
 from schemas.run import RunRecord
 from schemas.tables import TABLES, VERSION_KEY
-from tasks.storage.owed import finished_ids
+from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
@@ -110,10 +110,10 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
 
     with pytest.raises(SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version 3.*{REMEDY}"):
-        finished_ids(store, "codeif", run.subject.label, wanted)
+        EpisodeFiles(store, **keys).finished(wanted)
     done = parley(*REMEDY.split()[1:])
     assert run.run_id not in done.output, "its seal was renewed with its files"
-    assert finished_ids(store, "codeif", run.subject.label, wanted) == set(wanted)
+    assert EpisodeFiles(store, **keys).finished(wanted).keys() == set(wanted)
     assert query(lake.home, "select count(*) from turns where run_id = $run", {"run": run.run_id})[1][0][0] > 0
     shown = "select distinct instructions[1].suite.kind, problem_digest from problems join dialogs using (problem_id)"
     assert query(lake.home, shown)[1] == [("statements", "")]

@@ -85,11 +85,6 @@ class Board:
         self._spent: list[tuple[Line, float]] = []
         """Stages that are over, with their seconds."""
 
-    @property
-    def stage_name(self) -> str:
-        """The stage that began last, in whichever run."""
-        return self._latest.stage
-
     def stage(self, title: str, stage: str, total: int = 0, unit: str = "episodes") -> None:
         """A stage of a run begins; so many units are to be done in it (0: not counted). Ends here if a signal asked for it."""
         heed_signals()

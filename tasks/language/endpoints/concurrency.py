@@ -30,7 +30,7 @@ class AdaptiveLimit:
         self._window, self._era, self._before = float(concurrency), 0, float(concurrency)
         self._step = max(1.0, concurrency / 32)
         self._overload_share, self._n_known = 0.0, 0
-        self._in_flight = 0
+        self._n_out = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def grant(self, concurrency: int) -> None:
@@ -47,17 +47,12 @@ class AdaptiveLimit:
         """Requests that may be out at once now, from `floor` to `concurrency`."""
         return int(self._window)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests out now."""
-        return self._in_flight
-
     async def acquire(self, *, again: bool = False) -> int:
         """Wait for a place; a request that is sent `again` goes first. Returns a ticket for `succeeded` and `overloaded`."""
-        if self._in_flight >= self.limit or self._waiting:
+        if self._n_out >= self.limit or self._waiting:
             await self._queue(again)
         else:
-            self._in_flight += 1
+            self._n_out += 1
         return self._era
 
     async def _queue(self, again: bool) -> None:
@@ -76,7 +71,7 @@ class AdaptiveLimit:
 
     def release(self) -> None:
         """Give a place back, after the answer or the fault."""
-        self._in_flight -= 1
+        self._n_out -= 1
         self._wake()
 
     def succeeded(self, ticket: int) -> None:
@@ -102,8 +97,8 @@ class AdaptiveLimit:
 
     def _wake(self) -> None:
         """Hands free places to those waiting; the place is theirs from here on."""
-        while self._waiting and self._in_flight < self.limit:
+        while self._waiting and self._n_out < self.limit:
             place = self._waiting.popleft()
             if not place.done():
-                self._in_flight += 1
+                self._n_out += 1
                 place.set_result(None)

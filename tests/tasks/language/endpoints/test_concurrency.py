@@ -11,11 +11,11 @@ def test_an_overload_halves_the_limit_once_for_all_requests_that_were_out() -> N
     async def scenario() -> None:
         limit = AdaptiveLimit(16)
         tickets = [await limit.acquire() for _ in range(16)]
-        assert (limit.limit, limit.in_flight) == (16, 16)
+        assert (limit.limit, limit._n_out) == (16, 16)
         for ticket in tickets:
             limit.overloaded(ticket)
             limit.release()
-        assert (limit.limit, limit.in_flight) == (8, 0)
+        assert (limit.limit, limit._n_out) == (8, 0)
         limit.overloaded(await limit.acquire())
         assert limit.limit == 4
 
@@ -77,7 +77,7 @@ def test_waiters_go_in_order_and_a_retry_goes_first() -> None:
         await asyncio.sleep(0)
         limit.release()
         await asyncio.gather(*tasks)
-        assert limit.in_flight == 0
+        assert limit._n_out == 0
         return order
 
     assert asyncio.run(scenario()) == ["retry", "first", "second"]
@@ -96,7 +96,7 @@ def test_cancelled_waiters_lose_no_place() -> None:
         assert waiting[2].done()
         limit.release()
         await waiting[3]
-        return limit.in_flight
+        return limit._n_out
 
     assert asyncio.run(scenario()) == 1
 
@@ -115,7 +115,7 @@ async def rounds(limit: AdaptiveLimit, capacity: int, count: int, faults_in_a_hu
     seen, number = [], 0
     for _ in range(count):
         served: list[int] = []
-        while limit.in_flight < limit.limit:
+        while limit._n_out < limit.limit:
             ticket = await limit.acquire()
             if len(served) < capacity:
                 served.append(ticket)

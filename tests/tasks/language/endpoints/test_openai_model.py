@@ -204,7 +204,7 @@ def test_concurrency_is_kept_and_adapts_to_overload() -> None:
         await filling
         assert len({answer.content for answer in answers}) == n_requests
         limit = model.pool().limit
-        assert limit.in_flight == 0
+        assert limit._n_out == 0
         await model.aclose()
         return limit.limit
 
