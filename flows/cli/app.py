@@ -13,6 +13,8 @@ from typer._click.exceptions import ClickException
 from flows.cli.commands import build as cli_build
 from flows.cli.commands import checkpoints as cli_checkpoints
 from flows.cli.commands import data as cli_data
+from flows.cli.commands import demo as cli_demo
+from flows.cli.commands import nightly as cli_nightly
 from flows.cli.commands import read as cli_read
 from flows.cli.commands import run as cli_run
 from flows.cli.commands import upkeep as cli_upkeep
@@ -33,7 +35,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cli_demo.add_to(app)
 cli_run.add_to(app)
+cli_nightly.add_to(app)
 cli_data.add_to(app)
 cli_build.add_to(app)
 cli_checkpoints.add_to(app)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.key_values import parse_budget, parse_options
-from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP, BudgetCaps
+from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options
+from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
 from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home

@@ -12,7 +12,10 @@ from schemas.night.caps import CAPS
 if TYPE_CHECKING:
     from schemas.night.budget import Budget
 
-
+BudgetCaps = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CAP=LIMIT", help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}."),
+]
 Resources = Annotated[
     list[str] | None,
     typer.Option(

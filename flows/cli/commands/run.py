@@ -1,51 +1,26 @@
-"""Commands that evaluate: run, nightly, demo."""
+"""The command that evaluates one model: run."""
 
-import json
-import sys
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.ending import exit_code, json_budget, json_line, say_where_it_stopped
-from flows.cli.commands.key_values import Resources, parse_budget, parse_options, parse_resources
+from flows.cli.commands.evaluation import DryRun, Json, evaluate
+from flows.cli.commands.key_values import BudgetCaps, Resources, parse_budget, parse_options, parse_resources
 from schemas.errors import ConfigError
-from schemas.night.caps import CAPS
-from tasks.benchmarks.registry import FIRST, names
-from tasks.storage.home import Home, find_home
+from tasks.benchmarks.registry import FIRST
+from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from flows.night.telling.notify import Notify
-    from schemas.night.budget import Budget
-    from tasks.planning.request import EvaluationRequest, ModelRequest
+    from tasks.planning.request import ModelRequest
 
 MODEL_HELP = "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE | control:gold | control:empty"
 EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 
-BudgetCaps = Annotated[
-    list[str] | None,
-    typer.Option(metavar="CAP=LIMIT", help=f"Stop at usd=5,hours=2 or the like; may be repeated. Caps: {', '.join(CAPS)}."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON instead of a table.")]
-
 
 def add_to(app: typer.Typer) -> None:
-    """Register this module's commands."""
-    app.command("demo")(demo)
+    """Register this module's command."""
     app.command("run")(run)
-    app.command("nightly")(nightly)
-
-
-def demo(
-    benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
-    json_output: Json = False,
-) -> None:
-    """Run the nightly flow on a bundled sample. It plays a small real model between two controls in minutes, offline."""
-    from flows.night.config import demo_requests
-
-    _finish(find_home(), demo_requests(benchmark), json_output, next_steps=True)
 
 
 def run(
@@ -126,7 +101,7 @@ def run(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with this run. Refused if the options describe another run.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
+    dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
     """Evaluate one model on one setting, and publish. After a stop, type it again: finished work is not done twice."""
@@ -187,7 +162,7 @@ def run(
     )
     for refuse_needless in (refuse_needless_judges, refuse_needless_embedder):
         refuse_needless(request)
-    _finish(find_home(), [request], json_output, dry_run=dry_run, budget=parse_budget(budget or []))
+    evaluate(find_home(), [request], json_output, dry_run=dry_run, budget=parse_budget(budget or []))
 
 
 def judge_requests(
@@ -236,87 +211,3 @@ def simulator_request(
         usd_per_hour=alike.usd_per_hour,
         gpus=alike.gpus,
     )
-
-
-def nightly(
-    config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
-    budget: BudgetCaps = None,
-    backfill: Annotated[
-        bool, typer.Option("--backfill", help="Take every checkpoint that is owed something, whatever `at_most` says.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")] = False,
-    json_output: Json = False,
-) -> None:
-    """Run every model and new checkpoint on every benchmark of a configuration. Publishes once, at the end.
-
-    Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
-    void (exit 3).
-    """
-    from flows.night.checkpoints import night_requests
-    from flows.night.config import read_config
-
-    settings = read_config(config)
-    caps = parse_budget(budget or [], settings.budget)
-    home = find_home(settings.home)
-    say = partial(print, file=sys.stderr)
-    requests = night_requests(home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill)
-    if not requests:
-        print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
-        return
-    _finish(
-        home,
-        requests,
-        json_output,
-        dry_run=dry_run,
-        with_canary=True,
-        notify=settings.notify,
-        budget=caps,
-        runs_at_once=settings.runs_at_once,
-    )
-
-
-def _finish(
-    home: Home,
-    requests: Sequence["EvaluationRequest"],
-    json_output: bool,
-    *,
-    dry_run: bool = False,
-    next_steps: bool = False,
-    with_canary: bool = False,
-    notify: "Notify | None" = None,
-    budget: "Budget | None" = None,
-    runs_at_once: int | None = None,
-) -> None:
-    if budget:
-        from flows.night.subsample import subsampled
-
-        requests, told = subsampled(home, requests, budget)
-        if told:
-            print(told, file=sys.stderr if json_output else sys.stdout)
-    if dry_run:
-        from flows.night.spending import require_prices
-        from flows.text.dry_run import show_dry_run
-        from tasks.planning.dataset import reading_once
-        from tasks.planning.plan import plan_run
-
-        with reading_once():
-            require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
-            show_dry_run(home, requests, json_output=json_output)
-        return
-    from flows.night.invocation import run_night
-    from flows.night.telling.progress import board_for_terminal
-
-    board = board_for_terminal(quiet=json_output)
-    with board.live():
-        outcome = run_night(
-            home, requests, board, with_canary=with_canary, notify=notify, budget=budget, runs_at_once=runs_at_once
-        )
-    if json_output:
-        for report in outcome.reports:
-            print(json.dumps(json_line(report, outcome.night_id, home) | json_budget(outcome.spent)))
-    else:
-        from flows.text.results import print_results
-
-        print_results(home, outcome.reports, next_steps=next_steps)
-    say_where_it_stopped(outcome.reports, outcome.spent)
-    raise typer.Exit(exit_code(outcome.reports))

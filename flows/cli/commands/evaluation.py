@@ -1,0 +1,73 @@
+"""Carries out what a command wants evaluated: prices it, plays it, publishes and prints it, and ends with its exit code."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.commands.ending import exit_code, json_budget, json_line, say_where_it_stopped
+from tasks.storage.home import Home
+
+if TYPE_CHECKING:
+    from flows.night.telling.notify import Notify
+    from schemas.night.budget import Budget
+    from tasks.planning.request import EvaluationRequest
+
+Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON instead of a table.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")]
+
+
+def evaluate(
+    home: Home,
+    requests: Sequence["EvaluationRequest"],
+    json_output: bool,
+    *,
+    dry_run: bool = False,
+    next_steps: bool = False,
+    with_canary: bool = False,
+    notify: "Notify | None" = None,
+    budget: "Budget | None" = None,
+    runs_at_once: int | None = None,
+) -> None:
+    """Evaluate the requests, or with `dry_run` say what they would ask and cost. Always ends the command with its exit code.
+
+    Args:
+        next_steps: print what may be typed next.
+        with_canary: try known attacks on the sandbox first.
+        runs_at_once: runs that go side by side; None for one after another.
+    """
+    if budget:
+        from flows.night.subsample import subsampled
+
+        requests, told = subsampled(home, requests, budget)
+        if told:
+            print(told, file=sys.stderr if json_output else sys.stdout)
+    if dry_run:
+        from flows.night.spending import require_prices
+        from flows.text.dry_run import show_dry_run
+        from tasks.planning.dataset import reading_once
+        from tasks.planning.plan import plan_run
+
+        with reading_once():
+            require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
+            show_dry_run(home, requests, json_output=json_output)
+        return
+    from flows.night.invocation import run_night
+    from flows.night.telling.progress import board_for_terminal
+
+    board = board_for_terminal(quiet=json_output)
+    with board.live():
+        outcome = run_night(
+            home, requests, board, with_canary=with_canary, notify=notify, budget=budget, runs_at_once=runs_at_once
+        )
+    if json_output:
+        for report in outcome.reports:
+            print(json.dumps(json_line(report, outcome.night_id, home) | json_budget(outcome.spent)))
+    else:
+        from flows.text.results import print_results
+
+        print_results(home, outcome.reports, next_steps=next_steps)
+    say_where_it_stopped(outcome.reports, outcome.spent)
+    raise typer.Exit(exit_code(outcome.reports))

@@ -1,0 +1,54 @@
+"""The command that evaluates a whole configuration: nightly."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.commands.evaluation import DryRun, Json, evaluate
+from flows.cli.commands.key_values import BudgetCaps, parse_budget
+from tasks.storage.home import find_home
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this module's command."""
+    app.command("nightly")(nightly)
+
+
+def nightly(
+    config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
+    budget: BudgetCaps = None,
+    backfill: Annotated[
+        bool, typer.Option("--backfill", help="Take every checkpoint that is owed something, whatever `at_most` says.")
+    ] = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+) -> None:
+    """Run every model and new checkpoint on every benchmark of a configuration. Publishes once, at the end.
+
+    Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
+    void (exit 3).
+    """
+    from flows.night.checkpoints import night_requests
+    from flows.night.config import read_config
+
+    settings = read_config(config)
+    caps = parse_budget(budget or [], settings.budget)
+    home = find_home(settings.home)
+    say = partial(print, file=sys.stderr)
+    requests = night_requests(home, settings, config.absolute().parent, say, keep=not dry_run, backfill=backfill)
+    if not requests:
+        print("No checkpoint is owed anything: nothing was started", file=sys.stderr)
+        return
+    evaluate(
+        home,
+        requests,
+        json_output,
+        dry_run=dry_run,
+        with_canary=True,
+        notify=settings.notify,
+        budget=caps,
+        runs_at_once=settings.runs_at_once,
+    )
