@@ -32,6 +32,40 @@ def listing(home: Home, what: str, run: str | None = None) -> Rows:
     return tables[what](home)
 
 
+_HEADS = {
+    "run_id": "run",
+    "dataset_version": "data",
+    "n_episodes": "episodes",
+    "finished_at": "finished",
+    "weights_digest": "weights",
+}
+_DIGITS = 12
+"""Of a digest. The beginning of a run's id names the run."""
+_MINUTES = len("2026-01-01T00:00")
+_FAULTS = ("owed", "infra", "unscored")
+
+
+def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
+    """The listing as a person reads it: short heads and ids, times to the minute, faults beside a run's state."""
+    printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
+    kept = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in ("withheld_reason", "released_because")]
+    heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in kept)
+    return heads, [tuple(one[column] for column in kept) for one in printed]
+
+
+def _printed(one: dict[str, Any]) -> dict[str, Any]:
+    if "n_episodes" in one:
+        faults = [f"{one[f'n_{name}']} {name}" for name in _FAULTS if one[f"n_{name}"]]
+        released = f"released: {one['released_because']}" if one["released_because"] else ""
+        state = ": ".join(text for text in (one["status"], one["withheld_reason"], released) if text)
+        one |= {"n_episodes": ", ".join([str(one["n_episodes"]), *faults]), "status": state}
+    for digest in one.keys() & {"run_id", "weights_digest"}:
+        one[digest] = one[digest][:_DIGITS]
+    if "finished_at" in one:
+        one["finished_at"] = one["finished_at"][:_MINUTES].replace("T", " ")
+    return one
+
+
 def _benchmarks(_home: Home) -> Rows:
     from tasks.benchmarks import registry
 

@@ -4,12 +4,10 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flows.text.column_widths import GAP, WIDTH
 from flows.text.result_table import Record, ResultTable, interval_text, mean_text
 from tasks.metrics.registry import load
 
-_WIDTH = 100
-"""Characters, where no terminal says how many it has."""
-_GAP = 2
 _METRICS_BESIDE = 4
 """Names are cut so that as many metrics stand beside them."""
 _SHORTEST_NAME = 16
@@ -22,12 +20,12 @@ def print_table(table: ResultTable) -> None:
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=_WIDTH)
+        console = Console(width=WIDTH)
     headings = {metric: load(metric).heading for metric in table.first_metrics}
     widths = {metric: _width(headings[metric], [run.get(metric) for run in table.results]) for metric in headings}
-    room = console.width - 2 - sum(width + _GAP for width in list(widths.values())[:_METRICS_BESIDE])
+    room = console.width - 2 - sum(width + GAP for width in list(widths.values())[:_METRICS_BESIDE])
     labels = _labels(table, room)
-    room = console.width - 2 - sum(width + _GAP for width, _ in labels.values())
+    room = console.width - 2 - sum(width + GAP for width, _ in labels.values())
     console.print(Text(table.title, style="table.title"))
     for part in _parts(widths, room):
         console.print(_part(labels, {headings[metric]: widths[metric] for metric in part}, _rows(table, part)))
@@ -52,8 +50,8 @@ def _labels(table: ResultTable, room: int) -> dict[str, tuple[int, list[str]]]:
     if "setting" in texts:
         texts["setting"] = [text.removeprefix(f"{table.benchmark}.") for text in texts["setting"]]
     widths = {name: max(map(len, [name, *column])) for name, column in texts.items()}
-    others = sum(width + _GAP for name, width in widths.items() if name != "model")
-    widths["model"] = min(widths["model"], max(_SHORTEST_NAME, room - others - _GAP))
+    others = sum(width + GAP for name, width in widths.items() if name != "model")
+    widths["model"] = min(widths["model"], max(_SHORTEST_NAME, room - others - GAP))
     texts["model"] = distinct_names(texts["model"], widths["model"])
     return {name: (widths[name], column) for name, column in texts.items()}
 
@@ -79,11 +77,11 @@ def _parts(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
     part: list[str] = []
     left = room
     for metric, width in widths.items():
-        if part and width + _GAP > left:
+        if part and width + GAP > left:
             yield part
             part, left = [], room
         part.append(metric)
-        left -= width + _GAP
+        left -= width + GAP
     if part:
         yield part
 
@@ -97,7 +95,7 @@ def _part(labels: Mapping[str, tuple[int, list[str]]], headings: Mapping[str, in
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0))
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0))
     for name, width in [*((name, width) for name, (width, _) in labels.items()), *headings.items()]:
         shown.add_column(Text(name), width=width, overflow="fold")
     for at, row in enumerate(rows):

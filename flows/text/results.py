@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flows.text.column_widths import GAP, WIDTH, fitted_widths
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -23,6 +24,17 @@ def _records(home: Home, run_ids: Sequence[str]) -> list[dict[str, Any]]:
     columns, found = named_query(home.path, "result_table", run_ids=list(run_ids))
     records = [dict(zip(columns, row, strict=True)) for row in found]
     return sorted(records, key=lambda record: run_ids.index(record["run_id"]))
+
+
+_IN_JSON = ("metric", "mean", "ci_low", "ci_high", "n", "n_unscored", "n_not_applicable")
+
+
+def json_results(home: Home, run_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Run -> an object for each of its metrics, named as in the table `leaderboard`. A run that is not published has none."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in _records(home, run_ids):
+        found.setdefault(record["run_id"], []).append({name: record[name] for name in _IN_JSON})
+    return found
 
 
 def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
@@ -117,11 +129,16 @@ def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
     )
 
 
-def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, pager: bool = False) -> None:
-    """Print a table; where it is wider than the terminal, one row below the other. In a pipe or a log nothing is folded.
+def print_rows(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, pager: bool = False, unfolded: bool = False
+) -> None:
+    """Print a table; where it is wider than the terminal, one row below the other.
+
+    In a pipe or a log a table is 100 characters wide: the widest texts are folded, numbers never are.
 
     Args:
         pager: what is longer than the terminal is shown by `$PAGER`, or by less.
+        unfolded: in a pipe or a log a table is as wide as its content.
     """
     from rich import box
     from rich.console import Console
@@ -129,23 +146,35 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     from rich.text import Text
 
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(line[at]) for line in [list(columns), *cells]) for at in range(len(columns))]
-    width = sum(widths) + 4 * len(widths)
+    heads = [plain_line(column) for column in columns]
+    numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(columns))]
+    width = sum(max(len(line[at]) for line in [heads, *cells]) + 4 for at in range(len(columns)))
+    widths: Sequence[int | None] = [None] * len(columns)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=max(width, 80))
+        fitted = None if unfolded else fitted_widths(heads, cells, numeric)
+        widths = fitted or widths
+        console = Console(width=WIDTH if fitted else max(width, 80))
     elif width > console.width and any(len(cell) > 24 for line in cells for cell in line):
         _print_text("\n".join(_record_lines(title, columns, cells)), console.height if pager else None)
         return
-    table = Table(title=Text(title, style="table.title") if title else None, box=box.SIMPLE_HEAD, title_justify="left")
-    for at, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[at], (int, float)) or row[at] is None for row in rows)
-        table.add_column(Text(plain_line(column)), overflow="fold", justify="right" if numeric else "left")
+    table = Table(
+        title=Text(title, style="table.title") if title else None,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        padding=(0, GAP - 1, 0, 0),
+    )
+    for head, is_number, wide in zip(heads, numeric, widths, strict=True):
+        table.add_column(Text(head), overflow="fold", justify="right" if is_number else "left", width=wide)
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
     with console.capture() as shown:
         console.print(table)
     _print_text(shown.get().rstrip("\n"), console.height if pager and console.is_terminal else None)
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, (int, float)) or value is None for value in values)
 
 
 def _print_text(text: str, height: int | None) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from schemas.night.budget import Budget
     from tasks.planning.request import EvaluationRequest
 
-Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON instead of a table.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print a line of JSON for each run; `results` has every metric with its interval and n.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")]
 
 
@@ -62,12 +64,14 @@ def evaluate(
         outcome = run_night(
             home, requests, board, with_canary=with_canary, notify=notify, budget=budget, runs_at_once=runs_at_once
         )
-    if json_output:
-        for report in outcome.reports:
-            print(json.dumps(json_line(report, outcome.night_id, home) | json_budget(outcome.spent)))
-    else:
-        from flows.text.results import print_results
+    from flows.text.results import json_results, print_results
 
+    if json_output:
+        results = json_results(home, [report.run_id for report in outcome.reports if report.is_published])
+        for report in outcome.reports:
+            line = json_line(report, outcome.night_id, home) | {"results": results.get(report.run_id)}
+            print(json.dumps(line | json_budget(outcome.spent)))
+    else:
         print_results(home, outcome.reports, next_steps=next_steps)
     say_where_it_stopped(outcome.reports, outcome.spent)
     raise typer.Exit(exit_code(outcome.reports))

@@ -77,7 +77,7 @@ def sql(
         return
     from flows.text.results import print_rows
 
-    print_rows("", columns, rows, pager=True)
+    print_rows("", columns, rows, pager=True, unfolded=True)
     print(f"{len(rows)} rows")
 
 
@@ -88,7 +88,7 @@ def list_things(
     json_output: Json = False,
 ) -> None:
     """List all things of one kind. Models, runs and episodes come from the home, the others from the installation."""
-    from flows.text.listings import listing
+    from flows.text.listings import listing, printed_listing
 
     columns, rows = listing(find_home(), what.value, run)
     if first:
@@ -100,7 +100,7 @@ def list_things(
     else:
         from flows.text.results import print_rows
 
-        print_rows("", columns, rows)
+        print_rows("", *printed_listing(columns, rows))
 
 
 def why_rerun(
@@ -145,9 +145,9 @@ def agreement(
     if json_output:
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows]))
         return
-    from flows.text.results import print_rows
+    from flows.text.agreement import print_agreement
 
-    print_rows("", columns, rows)
+    print_agreement([dict(zip(columns, row, strict=True)) for row in rows])
     if not rows:
         print("Nothing was rated by two people, or by a person and a judge. `parley import ratings FILE.csv` brings ratings in")
 

@@ -33,6 +33,14 @@ def test_gold_passes_everything_and_empty_nothing(home: Path) -> None:
     assert found["control:empty", "instruction_forgetting_ratio"] == (None, 0)
 
 
+def test_a_run_s_json_holds_what_its_table_shows(home: Path) -> None:
+    line = parley(home, *SAMPLE, "--model", "control:empty", "--json").json()
+    columns = "metric, mean, ci_low, ci_high, n, n_unscored, n_not_applicable"
+    shown = ask(home, f"SELECT {columns} FROM leaderboard WHERE run_id = '{line['run_id']}' ORDER BY metric")
+    assert line["results"] == shown
+    assert {one["metric"]: one["mean"] for one in shown}["instruction_forgetting_ratio"] is None
+
+
 def test_a_finished_run_is_not_done_again(home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (home / "lake").rglob("*.parquet")}
     line = parley(
@@ -233,6 +241,9 @@ def test_a_night_stages_raw_data_and_one_bad_run_does_not_cost_the_others(home: 
     assert "127.0.0.1:9" in done.err
     statuses = {line["model"]: line["status"] for line in map(json.loads, done.out.splitlines())}
     assert statuses["control:gold"] == "finished"
+    assert {line["model"]: line["results"] is None for line in map(json.loads, done.out.splitlines())} == {
+        model: status == "failed" for model, status in statuses.items()
+    }
     assert sorted(statuses.values()) == ["failed", "finished"]
     sql = "SELECT mean FROM leaderboard WHERE dataset_version = 'v0' AND metric = 'instruction_accuracy'"
     assert ask(home, sql) == [{"mean": 1.0}]

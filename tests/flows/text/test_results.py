@@ -83,7 +83,7 @@ LIVE = ("convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,f_e*,
 def test_tables_fit(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal; in a pipe they are 100 wide. Of many settings the first metrics stand there, of few settings all."""
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("flows.text.result_print._WIDTH", width)
+    monkeypatch.setattr("flows.text.result_print.WIDTH", width)
     names = [f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final" for step in (1000, 2000)]
     metrics = registry.load("convcode").scores.metrics
     many = [record(s, metric, 0.5, model="embedded:smollm2") for s in LIVE for metric in metrics]

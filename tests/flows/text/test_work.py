@@ -41,8 +41,8 @@ def test_why_rerun_shows_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for run in (older, newer):
         write_part(tmp_path, "runs", [run], "run", benchmark="b", model="openai:m", run_id=run.run_id)
     explain(Home(tmp_path), older.run_id, newer.run_id)
-    said = capsys.readouterr().out
-    assert "package-50 1.0" in said
-    assert "package-50 2.0" in said
+    said = capsys.readouterr().out.replace(",", "").split()
+    assert said.count("2.0") == 1
+    assert said.count("package-50") == 2
     explain(Home(tmp_path), newer.run_id)
-    assert "package-50 2.0" in capsys.readouterr().out
+    assert "2.0" in capsys.readouterr().out.replace(",", "").split()
