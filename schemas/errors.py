@@ -31,43 +31,46 @@ class ParleyError(Exception):
 
 
 class UsageError(ParleyError):
+    """The request cannot be understood, or names something that is not there: the person who typed it has to change it."""
+
     exit_code = 2
 
 
 class UnknownName(UsageError):
-    """No `kind` has the name `value`; lists the known names."""
+    """No `kind` has the name `value`; lists the known names. `of` is the thing that has the kind, such as an option's setting."""
 
-    def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "") -> None:
-        self.kind, self.value, self.known, self.remedy = kind, value, tuple(known), remedy
+    def __init__(self, kind: str, value: str, known: Iterable[str] = (), remedy: str = "", of: str = "") -> None:
+        self.kind, self.value, self.known, self.remedy, self.of = kind, value, tuple(known), remedy, of
+        named = f"{kind} {value!r}{' of ' + of if of else ''}"
         listed = f"; known: {', '.join(self.known)}" if self.known else ""
-        super().__init__(f"unknown {kind} {value!r}{listed}{'. ' + remedy if remedy else ''}")
+        super().__init__(f"unknown {named}{listed}{'. ' + remedy if remedy else ''}")
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...], str]]:
-        return type(self), (self.kind, self.value, self.known, self.remedy)
+    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...], str, str]]:
+        return type(self), (self.kind, self.value, self.known, self.remedy, self.of)
 
 
 class ConfigError(UsageError):
-    pass
+    """A value of a configuration file or an option does not validate."""
 
 
 class SourceUnreadable(UsageError):
-    pass
+    """Nothing of a benchmark's raw data can be read; single bad rows go to quarantine instead."""
 
 
 class SchemaMismatch(UsageError):
-    pass
+    """A Parquet file was written by another version of its table's schema; `parley publish --migrate` may update it."""
 
 
 class InfraError(ParleyError):
-    pass
+    """A fault of machine or service, never of the model under test: the same work is owed again."""
 
 
 class SandboxUnavailable(InfraError):
-    pass
+    """The sandbox itself could not run a program, so there is no verdict."""
 
 
 class HostShortage(SandboxUnavailable):
-    pass
+    """The machine lacked memory, processes or time for a program; with the machine to itself, the program may run."""
 
 
 class Unscorable(ParleyError):
@@ -95,7 +98,7 @@ class ModelUnavailable(InfraError):
 
 
 class ServerUnavailable(InfraError):
-    pass
+    """A Prefect server, a Dask cluster or a model's server did not start, or does not answer."""
 
 
 class RunsFailed(ParleyError):
@@ -103,20 +106,24 @@ class RunsFailed(ParleyError):
 
 
 class NightVoid(ParleyError):
+    """The sandbox passed a known cheat or failed a known good program: no verdict of the night could be trusted."""
+
     exit_code = 3
 
 
 class BudgetSpent(ParleyError):
+    """A cap of the invocation's budget is met: nothing more is asked for, and all answers are kept."""
+
     exit_code = 4
 
 
 class DiskFull(ParleyError):
-    pass
+    """The disk has no room left; with room, the same command goes on where it stopped."""
 
 
 class CorruptRows(ParleyError):
-    pass
+    """Files of the lake or the tree store hold something that no version of Parley would have written."""
 
 
 class AnswerMissing(ParleyError):
-    pass
+    """A recording holds no answer for this turn; the episode ends with an error, and the run goes on."""

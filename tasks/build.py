@@ -119,7 +119,7 @@ def _failure(error: BaseException, what: str) -> ParleyError:
     said = plain_line(f"{type(error).__name__}: {error}")
     return ParleyError(
         f"{what}: its construction failed ({said}, in {place.name} of {Path(place.filename).name}:{place.lineno})."
-        " What was answered is kept"
+        " All answers are kept"
     )
 
 

@@ -38,7 +38,7 @@ def load(folder: Folder, name: str) -> SqlFile:
     """
     known = names(folder)
     if name not in known:
-        raise UnknownName(f"statement of warehouse/sql/{folder}", name, known)
+        raise UnknownName("statement", name, known, of=f"warehouse/sql/{folder}")
     return read_sql(files("warehouse") / "sql" / folder / f"{name}.sql")
 
 

@@ -126,7 +126,9 @@ def _find(lake: Lake, wanted: str | None) -> _Night:
             nights[run.night_id] = _Night(night.night_id, min(night.started_at, run.started_at), None, (*night.work, run.work))
     found = sorted(name for name in nights if name.startswith(wanted or ""))
     if not found or (wanted is not None and len(found) > 1):
-        names = ", ".join((found or sorted(nights))[-8:]) or "none yet"
+        if not nights:
+            raise UsageError(f"{lake.root} holds no night yet. `parley run` and `parley nightly` make one")
+        names = ", ".join((found or sorted(nights))[-8:])
         problem = "several nights begin with" if found else "no night"
-        raise UsageError(f"{problem} {wanted or ''!r} in {lake.root}; the latest are: {names}")
+        raise UsageError(f"{problem} {wanted!r} in {lake.root}; the latest are: {names}. Type more of an id")
     return nights[found[-1]]

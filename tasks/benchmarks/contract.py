@@ -184,7 +184,8 @@ class Benchmark:
     def setting(self, name: str) -> Setting:
         """Raises UnknownName: lists the settings."""
         if name not in self.settings:
-            raise UnknownName("setting", f"{self.name}.{name}", (f"{self.name}.{s}" for s in self.settings))
+            known = (f"{self.name}.{setting}" for setting in self.settings)
+            raise UnknownName("setting", f"{self.name}.{name}", known, "`parley list benchmarks` shows them with their options")
         return self.settings[name]
 
     def split_options(

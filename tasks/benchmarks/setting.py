@@ -67,7 +67,7 @@ def option_values(known: Sequence[Option], given: Mapping[str, str], owner: str)
     options = {option.name: option for option in known}
     for name, value in given.items():
         if name not in options:
-            raise UnknownName(f"option of {owner}", name, options, "" if options else "It has no options")
+            raise UnknownName("option", name, options, "" if options else f"{owner} has no options", of=owner)
         if not options[name].takes(value):
             raise ConfigError(f"option {name}={value!r}: takes one of {', '.join(options[name].choices)}")
     return {name: given.get(name, option.default) for name, option in options.items()}

@@ -66,7 +66,7 @@ def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: H
     known = benchmark.data.resources
     for name, place in resources.items():
         if name not in known:
-            raise UnknownName(f"resource of {benchmark.name}", name, known, "" if known else "It needs none")
+            raise UnknownName("resource", name, known, "" if known else f"{benchmark.name} needs no resources", of=benchmark.name)
         if name not in benchmark.data.names and not Path(place).exists():
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}

@@ -225,7 +225,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     benchmark, setting = find_setting(request.benchmark.name)
     version = request.benchmark.dataset_version or benchmark.data.default_version
     if version not in benchmark.data.versions:
-        raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.data.versions)
+        raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
     prompts = benchmark.prompts_of(setting, request.benchmark.options)
     lake = Lake(home.lake)

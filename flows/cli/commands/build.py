@@ -31,24 +31,24 @@ def add_to(app: typer.Typer) -> None:
 
 
 def build(
-    what: Annotated[
-        str, typer.Argument(metavar="BENCHMARK-WHAT", help="What to make, and of which benchmark; all: `parley list builds`.")
-    ],
+    what: Annotated[str, typer.Argument(metavar="BENCHMARK-WHAT", help="Name of a build; all: `parley list builds`.")],
     run: Annotated[list[str] | None, typer.Option(help="A run's id, or its beginning; may be repeated.")] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[ROLE=]SPEC",
-            help="Files from runs: a model's name, whose latest finished run of each setting is used. Others: who is asked,"
-            f" {MODEL_HELP}; ROLE is `model` where none is named; may be repeated.",
+            help="For files from runs: a model's name; its latest finished run of each setting counts. For a dataset: a model to"
+            f" ask, {MODEL_HELP}; its role is `model` if none is named; may be repeated.",
         ),
     ] = None,
     judge: Annotated[str | None, typer.Option(metavar="SPEC", help="Like --model judge=SPEC.")] = None,
     embedder: Annotated[str | None, typer.Option(help=f"Makes vectors of texts: {EMBEDDER_HELP}")] = None,
-    data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
+    data: Annotated[str | None, typer.Option(help="File or folder of raw data; the data staged before if none is named.")] = None,
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the build; may be repeated.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Begin with the first N problems only; it may grow later.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Begin with the first N problems only; a later build may take more.")
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight to each endpoint.")] = 64,
     sandbox: Annotated[str | None, typer.Option(help="Sandbox for programs, see `parley doctor`.")] = None,
     key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the key, for all but the judge.")] = None,
@@ -61,15 +61,15 @@ def build(
     budget: BudgetCaps = None,
     checkout: Annotated[
         list[str] | None,
-        typer.Option(metavar=CHECKOUT, help="Of files laid out: a git checkout of that repository; may be repeated."),
+        typer.Option(metavar=CHECKOUT, help="For files laid out: a git checkout of the repository OWNER/NAME; may be repeated."),
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Of files laid out: one project; may be repeated.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build there.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="For files laid out: one project; may be repeated.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs if none is named.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build in the folder.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the calls of each role; start nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Make files: from finished runs, or a dataset by model calls and programs. After a stop, type it again: it goes on."""
+    """Make files from finished runs, or a dataset by model calls. After a stop, type the same again: the build goes on."""
     from flows.cli.exports.building import builds, layouts
 
     if what in layouts():
@@ -87,7 +87,7 @@ def build(
     from tasks.planning.builds.build_plan import constructions
 
     if what not in constructions():
-        raise UnknownName("build", what, sorted((*builds(), *constructions(), *layouts())))
+        raise UnknownName("build", what, sorted((*builds(), *constructions(), *layouts())), "`parley list builds` shows them")
     if run:
         raise ConfigError(f"{what} is made by model calls, not from runs: leave --run out, and name its models by --model")
     if out is None and not dry_run:
@@ -178,7 +178,7 @@ def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -
     except (InfraError, BudgetSpent) as error:
         again = shlex.join(["parley", *sys.argv[1:]])
         kind = BudgetSpent if isinstance(error, BudgetSpent) else ParleyError
-        raise kind(f"{error}\nparley: what was answered is kept; go on with: {again}") from error
+        raise kind(f"{error}\nparley: all answers are kept; go on with: {again}") from error
     _print(report, json_output)
     if not json_output:
         print(f"programs: {report.programs_run} run, {report.programs_reused} known")

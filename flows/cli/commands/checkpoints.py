@@ -24,11 +24,11 @@ def checkpoints(
     config: Annotated[Path, typer.Option(help="The night's configuration.")] = Path("nightly.yaml"),
     json_output: Json = False,
 ) -> None:
-    """List the checkpoints of a configuration's sources: what is there, what is owed, and its cost as a dry run counts it.
+    """List a configuration's checkpoints, and what each is owed.
 
-    Newest first. `tonight` is taken by the next night, `later` by one with fewer new checkpoints or by `nightly --backfill`.
-    `waiting` is not complete or not quiet yet, `copy` is the same model as another one, `done` is owed nothing. A checkpoint that
-    the latest night tried in vain comes after those not tried.
+    Lists the newest first, and a checkpoint that the latest night tried in vain after all others. States: `tonight`, taken by the
+    next night; `later`, taken by a night with fewer new checkpoints or by `parley nightly --backfill`; `waiting`, not complete
+    or changed a moment ago; `copy`, the same model as another checkpoint; `done`, owed nothing.
     """
     from flows.night.checkpoints import CheckpointPlan
     from flows.night.config import read_config

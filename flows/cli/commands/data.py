@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 def stage(
     benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
     data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
-    dataset_version: Annotated[str | None, typer.Option(help="Version of this data.")] = None,
+    dataset_version: Annotated[str | None, typer.Option(help="Version of the data.")] = None,
     resource: Resources = None,
     json_output: Json = False,
 ) -> None:
@@ -49,22 +49,21 @@ def stage(
 def import_data(
     what: Annotated[str, typer.Argument(metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}.")],
     source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings.")],
-    model: Annotated[str | None, typer.Option(help="Of published runs: the model's name in that folder.")] = None,
+    model: Annotated[str | None, typer.Option(help="For published runs: the model's name in the folder.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Of published runs: recording to write: JSONL, packed if the name ends in .gz.")
+        Path | None, typer.Option(help="For published runs: the recording to write, in JSONL; packed if the name ends in .gz.")
     ] = None,
     json_output: Json = False,
 ) -> int:
     """Bring in published answers of others, or people's ratings.
 
-    `parley import BENCHMARK DIR --model NAME --out FILE` turns published answers into a recording; run it with `--model
-    recorded:FILE`. Stages the answers' raw data, too, where it lies beside them. What a judge said of the answers goes to
-    `FILE.judgements.jsonl`; run it with `--judge recorded:FILE.judgements.jsonl`.
+    `parley import BENCHMARK DIR --model NAME --out FILE` turns published answers into a recording: `parley run` takes it as
+    `--model recorded:FILE`. Raw data beside the answers are staged, too. Published judgements of the answers go to
+    `FILE.judgements.jsonl`: `parley run` takes them as `--judge recorded:FILE.judgements.jsonl`.
 
     `parley import ratings FILE.csv` reads rows of episode_id, turn (0: the whole dialogue), rubric, dimension, rater, value (a
-    number or a word); the first line names these columns. A build's review sheet that was filled in will do as well. A rating
-    replaces the same rater's earlier one. See `parley agreement`.
-    Exit code 3: some rows went to quarantine.
+    number or a word); the first line names these columns. A build's filled-in review sheet is read, too. A rating replaces an
+    earlier one by the same rater. `parley agreement` shows how far raters agree. Exit code 3: some rows went to quarantine.
     """
     if what == RATINGS:
         if model is not None or out is not None:
@@ -124,24 +123,24 @@ def export(
     what: Annotated[
         str,
         typer.Argument(
-            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `inspect` logs of Inspect AI;"
-            " `huggingface` a dataset's folder. A benchmark's name, `-` and a table's name write a table of published results, or"
-            " a run as a folder of another tool's; a wrong name lists all."
+            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `inspect` writes logs of"
+            " Inspect AI; `huggingface` writes a dataset's folder. BENCHMARK-NAME writes a table of published results, or a run"
+            " in another tool's layout; an unknown name lists all."
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(help="File or folder to write. A table ends in .csv, .json or .jsonl; a recording may end in .gz."),
+        typer.Option(help="File or folder to write; a table's name ends in .csv, .json or .jsonl, a recording's may end in .gz."),
     ],
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="A run's id, or its beginning. For a table, `inspect` and `huggingface` it may be repeated. Without it, the"
-            " newest runs count for a table, all published ones for `huggingface`."
+            help="A run's id, or its beginning; for a table, `inspect` and `huggingface` it may be repeated. If none is named, a"
+            " table takes the newest runs, and `huggingface` all published ones."
         ),
     ] = None,
 ) -> None:
-    """Write a run's answers, a table of results, or runs in another tool's layout."""
+    """Write runs, tables of results or datasets to files."""
     from flows.cli.exports import dataset_folder, inspect_logs
     from flows.cli.exports.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
 
@@ -157,7 +156,7 @@ def export(
         of_folder = what != RECORDING and is_folder(what)
     except UnknownName as error:
         known = (inspect_logs.NAME, dataset_folder.NAME, *error.known)
-        raise UnknownName(error.kind, error.value, known) from error
+        raise UnknownName(error.kind, error.value, known, error.remedy) from error
     if what != RECORDING and not of_folder:
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
         return
@@ -173,15 +172,15 @@ def site(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write; without it `site` in the home, to which nights' reports link. An earlier site there is"
-            " replaced, nothing else ever is."
+            help="Folder to write; if none is named, `site` in the home, to which nights' reports link. Replaces an earlier site"
+            " there, and nothing else."
         ),
     ] = None,
     compare: Annotated[
         list[str] | None, typer.Option(metavar="OLD:NEW", help="Two published runs, side by side; may be repeated.")
     ] = None,
 ) -> None:
-    """Write all published results as a folder of pages to open in a browser. They need no server and no network."""
+    """Write all published results as pages for a browser. The pages need no server and no network."""
     from flows.site.writing import write_site
     from warehouse.connect import SITE
 

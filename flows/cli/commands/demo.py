@@ -18,7 +18,7 @@ def demo(
     benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Run the nightly flow on a bundled sample. It plays a small real model between two controls in minutes, offline."""
+    """Run the nightly flow on a bundled sample. Plays a small real model between two controls in minutes, offline."""
     from flows.night.config import demo_requests
 
     evaluate(find_home(), demo_requests(benchmark), json_output, next_steps=True)

@@ -36,8 +36,8 @@ def say_where_it_stopped(reports: Sequence["RunReport"], spent: Sequence["CapSpe
         said = why_stopped([one for one in spent if one.is_met])
         command = shlex.join(["parley", *sys.argv[1:]])
         print(
-            f"parley: stopped at its budget, {n_cut} of {len(reports)} runs are incomplete: {said}. What was answered is kept and"
-            f" not paid for again; go on with: {command}",
+            f"parley: stopped at its budget, {n_cut} of {len(reports)} runs are incomplete: {said}. Answers are kept and"
+            f" never paid for again; go on with: {command}",
             file=sys.stderr,
         )
 

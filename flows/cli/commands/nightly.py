@@ -26,10 +26,10 @@ def nightly(
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
-    """Run every model and new checkpoint on every benchmark of a configuration. Publishes once, at the end.
+    """Run the models and new checkpoints of a configuration.
 
-    Runs known attacks and known good programs in the sandbox first. If one of them ends otherwise than it must, the night is
-    void (exit 3).
+    Evaluates each of them on every benchmark that the file lists, and publishes once, at the end. Before that, runs known attacks
+    and known good programs in the sandbox: if a program ends otherwise than it must, the night is void (exit 3).
     """
     from flows.night.checkpoints import night_requests
     from flows.night.config import read_config

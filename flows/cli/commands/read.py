@@ -40,7 +40,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
-    """Print one episode: prompts, answers, verdicts and test output."""
+    """Print one episode: prompts, answers, verdicts, test output."""
     with hidden("numpy"):  # see `flows.text.listings`
         from flows.text.transcript import transcript_text
 
@@ -82,7 +82,7 @@ def sql(
 
 
 def list_things(
-    what: Annotated[Listing, typer.Argument(help="What to list.")],
+    what: Annotated[Listing, typer.Argument(help="The kind of things to list.")],
     run: Annotated[str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")] = None,
     first: Annotated[bool, typer.Option("--first", help="Print only the first name, for scripts.")] = False,
     json_output: Json = False,
@@ -106,7 +106,7 @@ def list_things(
 def why_rerun(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).")],
     run_b: Annotated[
-        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id. Without it: why RUN_A was worked on again.")
+        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id; if none is named, why RUN_A was worked on again.")
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -117,7 +117,7 @@ def why_rerun(
 
 
 def report(
-    night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; without it the latest.")] = None,
+    night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; the latest night if none is named.")] = None,
     json_output: Json = False,
 ) -> None:
     """Show how much of a night was reused or paid for, and why."""
@@ -127,14 +127,14 @@ def report(
 
 
 def agreement(
-    rubric: Annotated[str | None, typer.Option(help="Only this rubric; without it, all that people have rated.")] = None,
+    rubric: Annotated[str | None, typer.Option(help="Show only this rubric; all rated rubrics if none is named.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Show how far people agree with each other and with the judges (`parley import ratings`).
+    """Show how far people agree with each other and with judges.
 
-    Cohen's kappa, plain and quadratically weighted, with 95% intervals from a jackknife over episodes, for each pair of raters,
-    and for each rater and the raters' consensus (the lower median of numbers, the most frequent word) against each judge. `n`
-    things were rated by both, `n_missing` by one of the raters alone, or by people and not by the judge.
+    Reads the ratings that `parley import ratings` brought in. Prints Cohen's kappa, plain and quadratically weighted, with 95%
+    intervals from a jackknife over episodes: for each pair of raters, and for each rater and the raters' consensus (the lower
+    median of numbers, the most frequent word) against each judge. `n` things were rated by both sides, `n_missing` by one alone.
     """
     from warehouse.connect import named_query
 
@@ -154,14 +154,20 @@ def agreement(
 
 def compare(
     old: Annotated[str, typer.Argument(help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.")],
-    new: Annotated[str, typer.Argument(help="Another one. Of two models, all settings that both have runs of are compared.")],
-    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    new: Annotated[
+        str,
+        typer.Argument(
+            help="Another run's id, or another MODEL[@REVISION]: two models are compared on every setting that both have runs of."
+        ),
+    ],
+    metric: Annotated[list[str] | None, typer.Option(help="Show only this metric; may be repeated.")] = None,
     json_output: Json = False,
 ) -> None:
     """Compare two runs, or two models, problem by problem.
 
-    Each metric with its difference, the 95% interval of a bootstrap over problems, a test (McNemar or Wilcoxon) adjusted over the
-    metrics, and the least difference that could have been found. Nights do so by themselves: tables `comparisons`, `history`.
+    Shows each metric with its difference, the 95% interval of a bootstrap over problems, a test (McNemar or Wilcoxon) adjusted
+    over the metrics, and the least difference that could have been found. Each night fills the tables `comparisons` and
+    `history` alike.
     """
     from tasks.planning.reporting.publishing import metric_directions
     from warehouse.comparison.asked import compare_named
@@ -170,7 +176,7 @@ def compare(
     known = sorted({row["metric"] for row in rows})
     for name in metric or ():
         if name not in known:
-            raise UnknownName("metric of both", name, known, "See `parley list metrics`")
+            raise UnknownName("metric", name, known, "`parley list metrics` shows all", of="both runs")
     rows = [row for row in rows if not metric or row["metric"] in metric]
     if json_output:
         print(json.dumps(rows))
@@ -181,7 +187,7 @@ def compare(
 
 
 def explain_topic(
-    topic: Annotated[str | None, typer.Argument(help="models, settings, resume, withheld or costs.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="One of models, settings, resume, withheld, costs.")] = None,
 ) -> None:
     """Explain one of five things that newcomers ask about. `parley COMMAND --help` explains a command."""
     from flows.text.topics import topic_text

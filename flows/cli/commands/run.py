@@ -31,7 +31,7 @@ def run(
     simulator: Annotated[str | None, typer.Option(help="Model that plays the user, where a setting needs one.")] = None,
     simulator_key_env: Annotated[
         str | None,
-        typer.Option(help="Like --key-env, for the simulator. The model's key, revision and price count if it plays both parts."),
+        typer.Option(help="Like --key-env, for the simulator; a model that plays both parts has one key, revision and price."),
     ] = None,
     simulator_revision: Annotated[str | None, typer.Option(help="Like --revision, for the simulator.")] = None,
     simulator_price: Annotated[
@@ -53,7 +53,7 @@ def run(
         float | None, typer.Option(metavar="IN", min=0, help="USD per million tokens of embedded texts.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who sits in the model's seat and asks it: see `parley list agents`.")
+        str | None, typer.Option(metavar="NAME", help="Agent that asks the model, in its seat; all: `parley list agents`.")
     ] = None,
     agent_option: Annotated[
         list[str] | None, typer.Option(metavar="K=V", help="An option of the agent; may be repeated.")
@@ -61,7 +61,7 @@ def run(
     tools_as_text: Annotated[
         bool, typer.Option("--tools-as-text", help="Tell the model of an agent's tools within its messages.")
     ] = False,
-    data: Annotated[str | None, typer.Option(help="File or folder of raw data. Without it, the data staged before.")] = None,
+    data: Annotated[str | None, typer.Option(help="File or folder of raw data; the data staged before if none is named.")] = None,
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data; `sample` comes with Parley.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An option of the setting; may be repeated.")] = None,
     resource: Resources = None,
@@ -75,13 +75,13 @@ def run(
     ] = None,
     key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")] = None,
     revision: Annotated[
-        str | None, typer.Option(help="Name of the weights behind the endpoint. Without it, each day (UTC) begins a new run.")
+        str | None, typer.Option(help="Name of the weights behind the endpoint; else each day (UTC) begins a new run.")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 0.0,
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens with this share.")] = 1.0,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of one answer.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends an answer; may be repeated.")] = None,
-    serve: Annotated[list[str] | None, typer.Option(metavar="K=V", help="How vLLM serves it, such as replicas=2.")] = None,
+    serve: Annotated[list[str] | None, typer.Option(metavar="K=V", help="How vLLM serves the model, such as replicas=2.")] = None,
     keep_reasoning: Annotated[bool, typer.Option(help="Keep a leading <think> block in the answer.")] = False,
     check_served_model: Annotated[bool, typer.Option(help="Refuse answers of another model than the one asked for.")] = True,
     timeout_s: Annotated[float, typer.Option(min=0.1, help="Time limit of one answer, in seconds.")] = 300.0,
@@ -90,9 +90,9 @@ def run(
         tuple[float, float] | None, typer.Option(metavar="IN OUT", help="USD per million input and output tokens.")
     ] = None,
     usd_per_hour: Annotated[
-        float | None, typer.Option(min=0, help="USD per hour of the model's server, where Parley starts it.")
+        float | None, typer.Option(min=0, help="USD per hour of the model's server, if Parley starts one.")
     ] = None,
-    gpus: Annotated[float | None, typer.Option(min=0, help="GPUs that this server holds.")] = None,
+    gpus: Annotated[float | None, typer.Option(min=0, help="GPUs of the model's server, if Parley starts one.")] = None,
     budget: BudgetCaps = None,
     family: Annotated[str | None, typer.Option(help="Compare this checkpoint with the one before it in this family.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Compare with this model or run, too: see `parley compare`.")] = None,

@@ -30,9 +30,13 @@ def add_to(app: typer.Typer) -> None:
 
 def publish(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the warehouse anew from Parquet alone.")] = False,
-    migrate: Annotated[bool, typer.Option("--migrate", help="First update the files of an older Parley.")] = False,
+    migrate: Annotated[bool, typer.Option("--migrate", help="Update the files of an older Parley first.")] = False,
     set_aside: Annotated[
-        bool, typer.Option("--set-aside", help="With --migrate: move files away that cannot be updated.")
+        bool,
+        typer.Option(
+            "--set-aside",
+            help="With --migrate: move files aside that cannot be updated; the next run pays for their content again.",
+        ),
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -54,13 +58,15 @@ def publish(
 
 def release(
     run: Annotated[str, typer.Argument(help="A withheld run's id, or its beginning (`parley list runs`).")],
-    because: Annotated[str, typer.Option(help="Why its numbers may be read all the same. Tables show it beside them.")],
+    because: Annotated[
+        str, typer.Option(help="Why the run's numbers may be read all the same; tables show the reason beside them.")
+    ],
     json_output: Json = False,
 ) -> None:
-    """Publish a run that its checks withhold, with a word that stands in the tables (`released_because`).
+    """Publish a withheld run all the same, and keep the reason.
 
-    The word is kept in the lake and holds for the run's results as they are: other results of the same run need another one. Exit
-    code 3: the run's files are damaged or hold no scores, so that it is withheld all the same.
+    The tables show the reason in `released_because`. A release holds for the run's results as they are: later results need
+    another release. Exit code 3: the run's files are damaged or hold no scores, and the run stays withheld.
     """
     from tasks.planning.reporting.releasing import release as release_run
 
@@ -108,7 +114,7 @@ def start() -> None:
 
 
 @server.command("stop")
-def stop(force: Annotated[bool, typer.Option("--force", help="End it even while commands use it.")] = False) -> None:
+def stop(force: Annotated[bool, typer.Option("--force", help="End the server even while commands use it.")] = False) -> None:
     """End this home's Prefect server."""
     from flows.orchestration.server import stop_server
 
@@ -132,9 +138,12 @@ def doctor(
         bool, typer.Option("--calibrate", help="Run reference solutions, and widen limits of CPU time on a slow machine.")
     ] = False,
     data: Annotated[
-        Path | None, typer.Option(help="With --calibrate: folder of published references (JSONL). Without it, the bundled ones.")
+        Path | None,
+        typer.Option(help="With --calibrate: folder of published references (JSONL); the bundled references if none is named."),
     ] = None,
-    sandbox: Annotated[str | None, typer.Option(help="With --calibrate: sandbox to run them in, else the default.")] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(help="With --calibrate: sandbox for the references; the default one if none is named.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Check this installation, and say how to mend it. Exit code 1 if something is missing.

@@ -43,7 +43,7 @@ def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out:
     """
     known = builds()
     if what not in known:
-        raise UnknownName("build", what, sorted(known))
+        raise UnknownName("build", what, sorted(known), "`parley list builds` shows them")
     benchmark, made = known[what]
     if bool(run_ids) == bool(model):
         raise UsageError(f"parley build {what} is made from runs: name them by --run RUN, or their model by --model MODEL")

@@ -64,7 +64,8 @@ def find_export(what: str) -> Export | FolderExport:
             if found := results.exports.get(name) or results.folders.get(name):
                 return found
     offered = ((b, registry.load(b).results) for b in registry.names())
-    raise UnknownName("export", what, (RECORDING, *(f"{b}-{name}" for b, r in offered for name in (*r.exports, *r.folders))))
+    known = (RECORDING, *(f"{b}-{name}" for b, results in offered for name in (*results.exports, *results.folders)))
+    raise UnknownName("export", what, known, "`parley export --help` explains them")
 
 
 def is_folder(what: str) -> bool:

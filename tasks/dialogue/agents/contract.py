@@ -93,7 +93,8 @@ class Agent:
         options = {option.name: option for option in self.options}
         for name, value in given.items():
             if name not in options:
-                raise UnknownName(f"option of agent {self.name}", name, options, "" if options else "This agent has no options")
+                remedy = "`parley list agents` shows them" if options else f"agent {self.name} has no options"
+                raise UnknownName("option", name, options, remedy, of=f"agent {self.name}")
             if options[name].values and value not in options[name].values:
                 raise ConfigError(f"agent option {name}={value!r}: takes one of {', '.join(options[name].values)}")
         return AgentIdentity(

@@ -143,12 +143,12 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     """
     known = constructions()
     if request.what not in known:
-        raise UnknownName("build", request.what, sorted(known))
+        raise UnknownName("build", request.what, sorted(known), "`parley list builds` shows them")
     benchmark, construction = known[request.what]
     own = construction.dataset_version if request.data is None else None
     version = request.dataset_version or own or benchmark.data.default_version
     if version not in benchmark.data.versions:
-        raise UnknownName(f"dataset version of {benchmark.name}", version, benchmark.data.versions)
+        raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     if construction.runs_programs and request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     chosen = option_values(construction.options, request.options, request.what)
@@ -186,7 +186,7 @@ def _choose_models(request: BuildRequest, construction: Construction) -> dict[st
     wanted = sorted(construction.roles)
     unknown = [name for name in request.roles if name not in wanted]
     if unknown:
-        raise UnknownName(f"role of {request.what}", unknown[0], wanted)
+        raise UnknownName("role", unknown[0], wanted, of=request.what)
     for role in wanted:
         if role not in request.roles:
             option = f"--{role} SPEC" if role in ("model", "judge") else f"--model {role}=SPEC"

@@ -32,7 +32,7 @@ def choose_judges(
     names = tuple(rubric.name for rubric in rubrics)
     unknown = [name for name in request.judges if name and name not in names]
     if rubrics and unknown:
-        raise UnknownName(f"rubric of {benchmark.name}.{setting}", unknown[0], names)
+        raise UnknownName("rubric", unknown[0], names, of=f"{benchmark.name}.{setting}")
     before = {one.rubric: one.judge for one in resumed.judges} if resumed else {}
     chosen = {}
     for rubric in rubrics:

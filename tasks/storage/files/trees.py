@@ -28,6 +28,7 @@ _CLOCK_NS = 50_000_000
 """Above the grain of a file system's clock: of two changes within one grain, the second leaves no trace in a stamp."""
 _FOLDERS_REMEMBERED = 20_000
 _ABANDONED_S = 24 * 3600.0
+_AGAIN = "Type the command again that stored the tree"
 
 
 class TreeStore:
@@ -135,9 +136,9 @@ class TreeStore:
             with open(place, "rb", buffering=0) as file:
                 content = unpacked(file.readall())
         except (OSError, ValueError) as error:
-            raise CorruptRows(f"{place}: no object of the tree store ({error}); run what made it again") from error
+            raise CorruptRows(f"{place}: no object of the tree store ({error}). {_AGAIN}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise CorruptRows(f"{place}: its content is not what its name says; remove it and run what made it again")
+            raise CorruptRows(f"{place}: its content is not what its name says. Remove the file. {_AGAIN}")
         return content
 
     def _place(self, digest: str) -> str:

@@ -79,9 +79,11 @@ def test_options_are_offered_where_they_mean_something() -> None:
 
 
 def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[f_c,f_e\] 'turn'; known: turns, coverage$"):
+    with pytest.raises(UnknownName, match=r"unknown option 'turn' of convcode\.live\[f_c,f_e\]; known: turns, coverage$"):
         BENCHMARK.split_options("live[f_c,f_e]", {"turn": "3"})
-    with pytest.raises(UnknownName, match=r"unknown option of convcode\.live\[none\] 'turns'\. It has no options$"):
+    with pytest.raises(
+        UnknownName, match=r"unknown option 'turns' of convcode\.live\[none\]\. convcode\.live\[none\] has no options$"
+    ):
         BENCHMARK.split_options("live[none]", {"turns": "3"})
 
 

@@ -101,7 +101,7 @@ def test_ids_hold_name_version_prompts_and_the_options_that_were_chosen() -> Non
 def test_what_is_unknown_is_refused_by_name() -> None:
     with pytest.raises(UnknownName, match=r"unknown agent 'cot'.*chain_of_thought.*parley list agents"):
         registry.load("cot")
-    with pytest.raises(UnknownName, match=r"option of agent notes.*'size'.*style"):
+    with pytest.raises(UnknownName, match=r"unknown option 'size' of agent notes; known: .*style"):
         NOTES.identity({"size": "big"})
     with pytest.raises(ConfigError, match="style='soft': takes one of plain, loud"):
         NOTES.identity({"style": "soft"})
