@@ -1,4 +1,4 @@
-"""Scores: one metric's value on one turn of one episode. What is missing is None with a reason, never 0."""
+"""Scores: one metric's value on one turn of one episode. A missing value is None with a reason, never 0."""
 
 from collections.abc import Collection
 from enum import StrEnum

@@ -102,6 +102,22 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link.partition("#")[0]).exists()] == []
 
 
+def rooms(package: str) -> list[str]:
+    """Folders with code, pages or help topics below a package, without the benchmarks' own."""
+    kept = (
+        path.parent.relative_to(ROOT) for path in own_files() if path.suffix in {".py", ".html", ".css"} or "topics" in path.parts
+    )
+    found = {folder.relative_to(package).as_posix() for folder in kept if folder.parts[0] == package and len(folder.parts) > 1}
+    return sorted(name for name in found if not re.match("benchmarks/.", name))
+
+
+@pytest.mark.parametrize("package", ["flows", "sandbox", "schemas", "tasks", "warehouse"])
+def test_every_room_stands_in_its_packages_readme(package: str) -> None:
+    page = (ROOT / package / "README.md").read_text(encoding="utf-8")
+    assert rooms(package)
+    assert [name for name in rooms(package) if f"`{name}/`" not in page] == []
+
+
 def test_the_readme_has_one_picture_whose_tables_exist() -> None:
     from schemas.tables import TABLES
 

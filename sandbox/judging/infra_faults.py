@@ -25,7 +25,7 @@ def is_shortage(fault: SandboxUnavailable) -> bool:
 def retried_alone(run: Callable[P, T]) -> Callable[P, T]:
     """Let a run that the machine's own shortage ended try once more, while no other sandboxed program runs on this host.
 
-    What ends that one, too, is raised as it is.
+    A fault that ends the second try is raised as it is.
     """
 
     @functools.wraps(run)

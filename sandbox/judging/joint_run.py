@@ -8,11 +8,11 @@ A pass is taken over as if the tests had run alone, under the same `verdict_id`,
   less than all (threads, children, timers) or children would share something (open files, memory), all is run alone.
 - Files are as the code left them; CPU time is the code's and the child's together, time on the clock and memory that of the run
   for all of them, so each bound is met here later than alone, or as late.
-- What looks for forgeries is set up before the code runs, for the tests of all instructions: it looks at more, at no point at
-  less. A child's word is sealed with a key of its own. Tampering anywhere takes back every pass of the run.
+- Checks for forgeries are set up before the code runs, for the tests of all instructions: they look at more, at no point at less.
+  A child's word is sealed with a key of its own. Tampering anywhere takes back every pass of the run.
 
-None of this holds for a failure, which another instruction or the lack of room may have caused: what does not pass here is run
-alone, and that verdict counts. Only code that does not compile needs no second run, since no test has a part in that.
+None of this holds for a failure, which another instruction or the lack of room may have caused: such an instruction is run
+again alone, and the second verdict counts. Only code that does not compile needs no second run, since no test has a part in it.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Tells what a command may have changed, as the kernel tells it: folders of which nothing is told need not be looked at again.
 
-What is written through a mapping stamps no file in memory. But a mapping needs a file that was opened for writing, and the kernel
+Writing through a mapping stamps no file in memory. But a mapping needs a file that was opened for writing, and the kernel
 tells when the last hold on such a file ends. Since no process outlives a command, all has been told when it is over.
 """
 

@@ -4,7 +4,7 @@
         done = workspace.run_and_snapshot(workspace.shell("cd src && make"))
         journal(done.tree, done.completed.stdout)
 
-Whoever is killed between the two lines opens the last journaled digest, and runs the command again on just that state.
+A caller that is killed between the two lines opens the last journaled digest, and runs the command again on just that state.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Which runs of a night go side by side. Runs whose dialogues ask the same endpoints are in one lane, in their order.
 
 In a lane the next run makes ready (data, checks, preflight) while the one before it plays, and begins its dialogues when that one
-has given all of its own to the workers: so an endpoint has no pause between two runs. What follows the dialogues (programs,
-judgements, scores, checks) goes on beside them. Lanes know nothing of each other; a dead endpoint stops only its own.
+has given all of its own to the workers: so an endpoint has no pause between two runs. Programs, judgements, scores
+and checks of the earlier run go on beside them. Lanes know nothing of each other; a dead endpoint stops only its own.
 
 Runs that could pay for the same thing twice, or want different servers of our own, never go side by side at all.
 """

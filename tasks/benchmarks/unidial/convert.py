@@ -1,4 +1,4 @@
-"""Normalised dialogues to Parley's, and back. What has no column of its own stands in labels that begin with `_`."""
+"""Normalised dialogues to Parley's, and back. Values without a column of their own stand in labels that begin with `_`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

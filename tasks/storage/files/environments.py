@@ -1,7 +1,7 @@
 """Environments of packages that repositories' programs run with: built once from their pins, kept by the digest of these.
 
-A recipe is kept where data is staged; the environment is built where it is first needed. That takes a package index and, once,
-up to a minute. Inside the sandbox it stands at one place, read-only, with an interpreter of its own.
+A recipe is kept where data is staged; the environment is built where it is first needed. Building takes a package index and,
+once, up to a minute. Inside the sandbox it stands at one place, read-only, with an interpreter of its own.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Lays the tasks' projects out in DevEval's layout, from the registry's source distributions or from a user's git checkouts.
 
-What is known of each project stands in `projects.json`: its repository, the commit and the release that have the tasks' code, and
+`projects.json` holds the facts of each project: its repository, the commit and the release that have the tasks' code, and
 what its tests import beside it.
 """
 

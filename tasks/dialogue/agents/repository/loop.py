@@ -1,6 +1,6 @@
 """The loop of agents in a repository: the model answers, its tools run, until it ends or has no step left.
 
-What it says to the user in the answer that ends the work belongs to its last words: nobody is heard after them.
+Words to the user in the answer that ends the work belong to the agent's last words: nobody is heard after them.
 
 Everything is read from the steps: a loop that is made anew from them goes on where a killed one was.
 """
