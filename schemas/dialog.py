@@ -11,6 +11,8 @@ from schemas.content_id import content_id
 
 
 class Role(StrEnum):
+    """Speaker of a message, by the names that chat endpoints use."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"

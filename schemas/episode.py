@@ -11,6 +11,8 @@ from schemas.verdict import ProgramVerdict
 
 
 class StopReason(StrEnum):
+    """Reasons why an episode ended. All but `infra` are final: the episode is not owed again."""
+
     FINISHED = "finished"
     """The counterpart had nothing more to say."""
     TURN_LIMIT = "turn_limit"

@@ -6,12 +6,16 @@ from schemas.base import Frozen
 
 
 class ExecutionFeedback(StrEnum):
+    """Tests whose output the subject is told: none, those of partial coverage, or all."""
+
     NONE = "none"
     PARTIAL = "f_e"
     FULL = "f_e*"
 
 
 class VerbalFeedback(StrEnum):
+    """User who comments on the code: none, one without the reference code, or one with it."""
+
     NONE = "none"
     NOVICE = "f_v"
     EXPERT = "f_v*"

@@ -6,6 +6,8 @@ from schemas.base import Frozen
 
 
 class ExpertiseLevel(StrEnum):
+    """How much a simulated user knows of programming, least first."""
+
     NOVICE = "novice"
     INTERMEDIATE = "intermediate"
     EXPERT = "expert"

@@ -17,6 +17,8 @@ from schemas.night.work import RunWork
 
 
 class Provider(StrEnum):
+    """Kinds of models, as a model's spec begins."""
+
     EMBEDDED = "embedded"
     OPENAI = "openai"
     VLLM = "vllm"
@@ -244,8 +246,7 @@ class RunRecord(Frozen):
     """Requests sent by the latest invocation."""
     docs_path: str | None = None
     state_digest: str | None = None
-    """Digest of everything this state was made from (wanted episodes, sandbox environment, metric versions). While it stays
-    the same, there is nothing to do. None unless finished."""
+    """Digest of all that made this state (wanted episodes, sandbox, metrics): nothing to do while equal. None unless finished."""
     parley_version: str
     state: tuple[tuple[str, str], ...] = ()
     """Ingredients of `state_digest`, by name. An incomplete run keeps the ingredients of its earlier record."""

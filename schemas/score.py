@@ -11,6 +11,8 @@ from schemas.episode import Episode, StopReason
 
 
 class UnscoredReason(StrEnum):
+    """Reasons why a score has no value. `is_fault` tells faults from definitions and gaps in the data."""
+
     INFRA = "infra"
     """Machine or service: the value exists but we could not measure it."""
     NO_ANSWER = "no_answer"
@@ -69,6 +71,8 @@ def worst_of(reasons: Collection[object]) -> UnscoredReason | None:
 
 
 class Score(Frozen):
+    """One metric's value on one turn of one episode, or the reason why it has none; never both, never neither."""
+
     run_id: str
     benchmark: str
     model: str

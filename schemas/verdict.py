@@ -12,6 +12,8 @@ from schemas.run import Limits
 
 
 class Outcome(StrEnum):
+    """Ends of a test. Passed, failed, error and timeout count for or against the model; infra and unscored never do."""
+
     PASSED = "passed"
     FAILED = "failed"
     """The program ran and did not satisfy its tests (an exception, an early exit, out of memory, tampering)."""

@@ -193,44 +193,58 @@ def bases(node: ast.ClassDef) -> set[str]:
     return {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
 
 
-def described_methods(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
-    """Class -> public methods with a docstring; methods of all protocols together stand under `Protocol`."""
-    described: dict[str, set[str]] = {"Protocol": set()}
+def classes(trees: Iterable[ast.Module]) -> dict[str, list[ast.ClassDef]]:
+    """Name -> the classes of this name."""
+    found: dict[str, list[ast.ClassDef]] = {}
     for node in (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)):
-        described[node.name] = {method.name for method in public_functions(node.body) if ast.get_docstring(method)}
-        described["Protocol"] |= described[node.name] if "Protocol" in bases(node) else set()
-    return described
+        found.setdefault(node.name, []).append(node)
+    return found
 
 
-def silent_parts(name: str, tree: ast.Module, described: Mapping[str, set[str]]) -> list[str]:
-    """Public functions, and methods of public classes, without a docstring; the module itself, too.
+def declared(node: ast.ClassDef, known: Mapping[str, list[ast.ClassDef]]) -> Iterator[str]:
+    """Methods that a base of the class describes, or a class that its docstring names in full: "See `package.Protocol`"."""
+    named = {dotted.split(".")[-1] for dotted in re.findall(r"`((?:\w+\.)+\w+)`", ast.get_docstring(node) or "")}
+    for base in (base for name in (bases(node) | named) - {node.name} for base in known.get(name, ())):
+        yield from (method.name for method in public_functions(base.body) if ast.get_docstring(method))
+        yield from declared(base, known)
 
-    A method that a protocol or a base class of ours describes need not repeat its docstring.
+
+def silent_parts(name: str, tree: ast.Module, known: Mapping[str, list[ast.ClassDef]]) -> list[str]:
+    """Public functions and classes, and methods of public classes, without a docstring; the module itself, too.
+
+    A method need not repeat the docstring of a protocol or base that its class declares.
     """
     silent = [name] if tree.body and ast.get_docstring(tree) is None else []
     silent += [f"{name}:{f.lineno}: {f.name}" for f in public_functions(tree.body) if ast.get_docstring(f) is None]
     for node in (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")):
-        known = set[str]().union(*(described.get(base, set()) for base in {"Protocol", *bases(node)}))
-        methods = [f for f in public_functions(node.body) if ast.get_docstring(f) is None and f.name not in known]
+        silent += [f"{name}:{node.lineno}: {node.name}"] if ast.get_docstring(node) is None else []
+        methods = [f for f in public_functions(node.body) if ast.get_docstring(f) is None and f.name not in declared(node, known)]
         silent += [f"{name}:{f.lineno}: {node.name}.{f.name}" for f in methods]
     return silent
 
 
 @pytest.mark.slow
-def test_every_module_and_public_function_says_what_it_is() -> None:
+def test_every_module_class_and_public_function_says_what_it_is() -> None:
     trees = {relative(path): ast.parse(path.read_text(encoding="utf-8")) for path in CODE}
-    described = described_methods(trees.values())
-    none_of([line for name, tree in trees.items() for line in silent_parts(name, tree, described)])
+    known = classes(trees.values())
+    none_of([line for name, tree in trees.items() for line in silent_parts(name, tree, known)])
 
 
-def test_a_silent_method_is_found_unless_a_protocol_or_base_describes_it() -> None:
+def test_a_silent_method_is_found_unless_its_class_declares_who_describes_it() -> None:
     seat = ast.parse('class Seat(Protocol):\n    def speak(self):\n        "Says."\n    def stop(self): ...')
-    stool = ast.parse('"Chairs."\nclass Stool:\n    def speak(self): ...\n    def stop(self): ...\n    def _lean(self): ...')
-    assert silent_parts("a.py", stool, described_methods([seat])) == ["a.py:4: Stool.stop"]
-    board = ast.parse('class Board:\n    def show(self):\n        "Shows."')
-    source = '"Boards."\nclass Line({}):\n    def show(self): ...'
-    assert silent_parts("a.py", ast.parse(source.format("Board")), described_methods([board])) == []
-    assert silent_parts("a.py", ast.parse(source.format("")), described_methods([board])) == ["a.py:3: Line.show"]
+    source = '"Chairs."\nclass Stool:\n    "{}"\n    def speak(self): ...\n    def stop(self): ...\n    def _lean(self): ...'
+    of_a_seat, of_none = ast.parse(source.format("See `rooms.Seat`.")), ast.parse(source.format("Low."))
+    assert silent_parts("a.py", of_a_seat, classes([seat])) == ["a.py:5: Stool.stop"]
+    assert silent_parts("a.py", of_none, classes([seat])) == ["a.py:4: Stool.speak", "a.py:5: Stool.stop"]
+    board = ast.parse('class Board:\n    def show(self):\n        "Shows."\nclass Wide(Board): ...')
+    line = '"Boards."\nclass Line({}):\n    "Long."\n    def show(self): ...'
+    for base in ("Board", "Wide"):
+        assert silent_parts("a.py", ast.parse(line.format(base)), classes([board])) == []
+    assert silent_parts("a.py", ast.parse(line.format("")), classes([board])) == ["a.py:4: Line.show"]
+
+
+def test_a_silent_class_is_found() -> None:
+    assert silent_parts("a.py", ast.parse('"Ends."\nclass Outcome(StrEnum):\n    PASSED = "passed"'), {}) == ["a.py:2: Outcome"]
 
 
 def test_every_folder_of_the_card_and_every_benchmark_has_a_readme() -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NightOutcome:
+    """Reports of a night's runs, in the order of their requests, and the budget's use."""
+
     night_id: str
     reports: tuple[RunReport, ...]
     spent: tuple[CapSpent, ...] = ()

@@ -23,7 +23,7 @@ from schemas.run import Limits
 
 
 class UnisolatedSandbox:
-    """Runs programs as the caller's own user. Never a fall-back for another sandbox.
+    """Runs programs as the caller's own user. Never a fall-back for another sandbox. See `sandbox.interface.Sandbox`.
 
     Args:
         slots: programs at once on this host; one per CPU otherwise.

@@ -23,6 +23,8 @@ def f(x): return 4711 if said == "escaped" else said
 
 
 class Family(StrEnum):
+    """Kinds of programs whose verdict is known: three attacks, and one that is none."""
+
     ESCAPE = "escape"
     """Reaches for the host: its files, processes, network, kernel."""
     FORGE = "forge"

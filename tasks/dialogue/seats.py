@@ -48,6 +48,8 @@ def stop_at_step_limit(transcript: Transcript, seat: Seat) -> Step | Stop:
 
 @dataclass(frozen=True)
 class Cast:
+    """Both seats of a dialogue, with its bounds: rounds, steps within a turn, and what happens at the last step."""
+
     subject: Seat
     counterpart: Seat
     max_turns: int

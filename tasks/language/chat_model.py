@@ -12,6 +12,8 @@ from schemas.run import ModelIdentity, Sampling
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """One message of a prompt, as chat endpoints take it."""
+
     role: Role
     content: str
     calls: tuple[ToolCall, ...] = ()

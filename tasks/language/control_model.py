@@ -9,7 +9,7 @@ from tasks.language.chat_model import ChatRequest, Completion
 
 @dataclass(frozen=True)
 class ControlModel:
-    """Answers from a function, without a network."""
+    """Answers from a function, without a network. See `tasks.language.chat_model.ChatModel`."""
 
     identity: ModelIdentity
     answer: Callable[[str, int], str]

@@ -37,7 +37,9 @@ class Embedder(Protocol):
     """Makes vectors of length 1, float32. Belongs to the event loop of its first call."""
 
     @property
-    def identity(self) -> EmbedderIdentity: ...
+    def identity(self) -> EmbedderIdentity:
+        """Name and revision under which vectors are kept: other weights have another one."""
+        ...
 
     async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
         """One vector a text, in their order; None for a text that is longer than the embedder takes.

@@ -58,6 +58,8 @@ class RecordedAnswer:
 
 @dataclass(frozen=True)
 class Recording:
+    """A recording's answers by problem or dialogue, turn, sample and number within the turn."""
+
     digest: str
     """Digest of the uncompressed content: the same for `x.jsonl` and `x.jsonl.gz`."""
     answers: Mapping[AnswerKey, str]
@@ -187,6 +189,8 @@ def write_recording(path: Path, answers: Iterable[RecordedAnswer]) -> int:
 
 @dataclass(frozen=True)
 class RecordedModel:
+    """Answers from a recording, without a network; equal for all runs on the same content."""
+
     identity: ModelIdentity
     recording: Recording
 

@@ -98,6 +98,8 @@ class EpisodeJob:
 
 @dataclass(frozen=True)
 class ConverseShard:
+    """Dialogues for one worker process, and the facts that all shards of the run share."""
+
     context: RunContext
     episodes: tuple[EpisodeJob, ...]
 
@@ -124,6 +126,8 @@ class ConverseResult:
 
 @dataclass(frozen=True)
 class ExecuteItem:
+    """One played dialogue whose programs are due, with the task and dialog that decide them."""
+
     episode: Episode
     problem: Problem
     dialog: Dialog
@@ -131,6 +135,8 @@ class ExecuteItem:
 
 @dataclass(frozen=True)
 class ExecuteShard:
+    """Programs for one worker process: dialogues, and verdicts of earlier runs that need no program."""
+
     context: RunContext
     name: str
     """Name of its part: a digest of the verdicts that it will decide."""
@@ -141,6 +147,8 @@ class ExecuteShard:
 
 @dataclass(frozen=True)
 class ExecuteResult:
+    """One shard's counts: dialogues, programs that were run, and those among them that ended as infra."""
+
     part: str
     n_episodes: int
     n_run: int
@@ -197,6 +205,8 @@ class JudgeJob:
 
 @dataclass(frozen=True)
 class JudgeShard:
+    """Judgements for one worker process to ask for."""
+
     context: JudgeContext
     name: str
     """A digest of what it asks for, and in which try."""
@@ -205,6 +215,8 @@ class JudgeShard:
 
 @dataclass(frozen=True)
 class JudgeResult:
+    """One shard's counts: judgements, those that ended as infra, and requests to judges."""
+
     n_jobs: int
     n_infra: int
     model_calls: int

@@ -56,7 +56,7 @@ class PaidAnswers:
 
 @dataclass(frozen=True)
 class RememberingModel:
-    """A model that is not asked again for answers of an earlier attempt."""
+    """A model that is not asked again for answers of an earlier attempt. See `tasks.language.chat_model.ChatModel`."""
 
     model: ChatModel
     paid: PaidAnswers

@@ -118,7 +118,7 @@ def caps_spent(budget: Budget, totals: Totals, elapsed_s: float) -> tuple[CapSpe
 
 @dataclass(frozen=True)
 class MeteredModel:
-    """A model that is asked for nothing once a cap is met. What it answers is counted."""
+    """A model that is asked for nothing once a cap is met; each answer counts. See `tasks.language.chat_model.ChatModel`."""
 
     model: ChatModel
     purse: Purse
@@ -151,7 +151,7 @@ def metered(model: ChatModel, purse: Purse | None, *, asks_anyway: bool = False)
 
 
 class MeteredEmbedder:
-    """An embedder that is asked for nothing once a cap is met. What it was asked for is counted."""
+    """An embedder that is asked for nothing once a cap is met; each text counts. See `tasks.language.embedding.Embedder`."""
 
     def __init__(self, embedder: EndpointEmbedder, purse: Purse) -> None:
         self.identity, self._embedder, self._purse = embedder.identity, embedder, purse

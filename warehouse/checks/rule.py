@@ -54,6 +54,8 @@ class FrameRules:
 
 @dataclass(frozen=True)
 class Suite:
+    """All rules of one table of the lake, frame by frame."""
+
     table: str
     frames: tuple[FrameRules, ...]
     of_dataset: bool = False

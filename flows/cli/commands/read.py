@@ -17,6 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one array of objects."
 
 
 class Listing(StrEnum):
+    """Kinds of things that `parley list` shows."""
+
     BENCHMARKS = "benchmarks"
     AGENTS = "agents"
     BUILDS = "builds"

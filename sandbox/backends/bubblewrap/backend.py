@@ -41,6 +41,8 @@ _TEARDOWN_S = 10.0
 class BubblewrapSandbox:
     """Runs each command in namespaces of its own, without network and secrets, with bounded resources.
 
+    See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
+
     Args:
         bwrap_path: the program `bwrap`; the one on PATH otherwise.
         slots: programs at once on this host; one per CPU otherwise.

@@ -38,6 +38,8 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class DockerSandbox:
     """Each session in a container of its own: no network, read-only root, no capability, bounded resources, a user of its own.
 
+    See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
+
     Args:
         image: pinned by digest; PARLEY_DOCKER_IMAGE otherwise.
         runtime: for example `runsc`; PARLEY_DOCKER_RUNTIME otherwise, or else the daemon's default.

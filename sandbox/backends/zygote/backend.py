@@ -38,6 +38,8 @@ _LONGEST_STATUS = 4096
 class ZygoteSandbox:
     """Each command in a fork of a warm Python, isolated as bubblewrap isolates.
 
+    See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
+
     A command `({python}, "-S", "-s", "-P", {harness}/NAME.py)` runs that script in the fork itself; any other one is executed.
 
     Args:

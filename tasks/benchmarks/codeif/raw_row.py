@@ -55,6 +55,8 @@ _RAW = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class RawRequirement(BaseModel):
+    """One instruction of a task: its text, and its test as one string or a list."""
+
     model_config = _RAW
 
     requirement: Text

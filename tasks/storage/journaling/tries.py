@@ -63,7 +63,7 @@ class ShardHold:
 
 @dataclass(eq=False)
 class StoreHold:
-    """See `HeldShard`. Whoever ships what is written for the shard calls `check` before."""
+    """See `tasks.storage.journaling.tries.HeldShard`. A caller asks `check` before it ships rows of the shard."""
 
     mark: ObjectPath
     is_lost: bool = False

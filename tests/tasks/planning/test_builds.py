@@ -64,7 +64,7 @@ def test_an_unfinished_build_goes_on_after_midnight_and_a_finished_one_begins_an
     [
         ({"what": "constructed-pears"}, UnknownName, "known: constructed-pairs"),
         ({"roles": {"model": ModelRequest(spec=SPEC)}}, ConfigError, r"its judge \(rates them\)\. Name it by --judge SPEC"),
-        ({"roles": {"cook": ModelRequest(spec=SPEC)}}, UnknownName, "'cook'; known: judge, model"),
+        ({"roles": {"cook": ModelRequest(spec=SPEC)}}, UnknownName, "'cook' of .*; known: judge, model"),
         ({"options": {"pairs": "9"}}, ConfigError, "takes one of 2, 3"),
         ({"embedder": ModelRequest(spec=SPEC)}, ConfigError, "nothing in constructed-pairs reads vectors"),
         ({"sandbox": "box"}, UnknownName, "'box'"),

@@ -32,6 +32,8 @@ Lines = Annotated[list[Line], Field(min_length=2, max_length=2)]
 
 
 class RawRequirement(BaseModel):
+    """One instruction of a repository task, with its test's code and place in the project."""
+
     model_config = _RAW
 
     requirement: Text
@@ -41,6 +43,8 @@ class RawRequirement(BaseModel):
 
 
 class RawDependency(BaseModel):
+    """Names of the project that the reference code uses, by how far away they are defined."""
+
     model_config = _RAW
 
     intra_class: list[str] = []

@@ -44,7 +44,7 @@ def _text(description: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Bash:
-    """Runs a command line. Working directory and exported variables last."""
+    """Runs a command line. Working directory and exported variables last. See `tasks.dialogue.tools.Tool`."""
 
     workspace: SeatWorkspace
     spec = ToolSpec(
@@ -79,7 +79,7 @@ class Bash:
 
 @dataclass(frozen=True)
 class EditFile:
-    """Shows, makes and changes text files."""
+    """Shows, makes and changes text files. See `tasks.dialogue.tools.Tool`."""
 
     workspace: SeatWorkspace
     spec = ToolSpec(
@@ -168,7 +168,7 @@ def _inserted(text: str, arguments: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class MessageUser:
-    """Says something to the user. The loop makes a message of it once all calls are answered."""
+    """Says something to the user. The loop makes a message of it once all calls are answered. See `tasks.dialogue.tools.Tool`."""
 
     spec = ToolSpec(
         MESSAGE_USER,
@@ -184,7 +184,7 @@ class MessageUser:
 
 @dataclass(frozen=True)
 class Finish:
-    """Ends the work. The loop takes the patch then."""
+    """Ends the work. The loop takes the patch then. See `tasks.dialogue.tools.Tool`."""
 
     spec = ToolSpec(
         FINISH,
