@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
+from schemas.night.work import FailedRun
 from schemas.run import ModelIdentity, NightRecord, Provider, RunRecord, RunSpec
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.releasing import released_because
@@ -31,10 +32,14 @@ def finished_runs(home: Home) -> Mapping[str, frozenset[str]]:
 
 def left_behind(home: Home) -> frozenset[str]:
     """Runs that failed or were withheld in the latest night that worked on them."""
-    status: dict[str, str] = {}
-    for night in sorted(Lake(home.lake).read("nights", NightRecord), key=lambda night: night.finished_at):
-        status.update((work.run_id, work.status) for work in night.work)
-    return frozenset(run_id for run_id, how in status.items() if how in ("failed", "withheld"))
+    lake, in_vain = Lake(home.lake), set[str]()
+    failed = {(run.night_id, run.run_id) for run in lake.read("failed_runs", FailedRun)}
+    for night in sorted(lake.read("nights", NightRecord), key=lambda night: night.finished_at):
+        for run_id in {*night.run_ids, *(work.run_id for work in night.work)}:
+            in_vain.discard(run_id)
+        in_vain |= {run_id for night_id, run_id in failed if night_id == night.night_id}
+        in_vain |= {work.run_id for work in night.work if work.status == "withheld"}
+    return frozenset(in_vain)
 
 
 def is_known(plan: RunPlan, finished: Mapping[str, frozenset[str]]) -> bool:

@@ -87,13 +87,25 @@ def test_one_that_is_withheld_keeps_no_other_back_and_is_done_when_it_is_release
     assert found() == {"lossy/step-2": "done", "lossy/step-1": "done"}
 
 
+@pytest.mark.long
+def test_one_whose_server_does_not_start_keeps_no_other_back(home: Path, tmp_path: Path) -> None:
+    for step in (1, 2):
+        checkpoint(tmp_path / "broken" / f"step-{step}", weights=f"{step}234".encode(), changed_s=LONG_AGO_S + step * MINUTE_S)
+    ends_at_once = {"serve": {"command": "/bin/false", "restarts": 0}}
+    config = configured(tmp_path, sources=[{"directory": "broken", "at_most": 1, "ask": ends_at_once}])
+    assert [state for _, state, _ in states(home, config)] == ["tonight", "later"]
+    done = parley(home, "nightly", "--config", config)
+    assert "its server ended at its start" in done.err
+    assert [state for _, state, _ in states(home, config)] == ["later", "tonight"]
+
+
 def test_a_backfill_takes_all_that_is_owed(home: Path, tmp_path: Path) -> None:
     for step in (1, 2):
         record(tmp_path / "tuned", step, f"answer {step}", LONG_AGO_S + step * MINUTE_S)
     config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1}])
     for flags, steps in (((), [2]), (("--backfill",), [2, 1])):
-        dry = night(home, config, *flags, "--dry-run")
-        assert [step for step in (2, 1) if f"tuned/step-{step}" in dry.out] == steps
+        dry = night(home, config, *flags, "--dry-run", "--json")
+        assert [step for step in (2, 1) if f"recorded:tuned/step-{step}" in dry.out] == steps
 
 
 @pytest.mark.long
