@@ -57,16 +57,20 @@ _NAMES = {"run_id", "title", "setting", "model"}
 
 
 def _night_name() -> str:
-    """Name of the night: its one evaluation, or how many models it asks for how many benchmarks."""
+    """Name of the night: its one evaluation, or how many models it asks for how many benchmarks; and whether it seeks more."""
     from prefect.runtime import flow_run
 
-    requests = _requests(flow_run.parameters.get("requests"), flow_run.parameters.get("config"))
-    if not requests:
-        return "night · new checkpoints"
-    if len(requests) == 1:
-        return f"night · {requests[0].title}"
+    given, config = flow_run.parameters.get("requests"), flow_run.parameters.get("config")
+    requests = _requests(given, config)
     models, benchmarks = {one.model.label for one in requests}, {one.benchmark.name for one in requests}
-    return f"night · {_counted(models, 'model')} on {_counted(benchmarks, 'setting')}"
+    parts = ["night"]
+    if len(requests) == 1:
+        parts.append(requests[0].title)
+    elif requests:
+        parts.append(f"{_counted(models, 'model')} on {_counted(benchmarks, 'setting')}")
+    if given is None and read_config(Path(config)).sources:
+        parts.append("new checkpoints")
+    return " · ".join(parts)
 
 
 def _counted(named: set[str], kind: str) -> str:

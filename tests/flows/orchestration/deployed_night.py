@@ -37,6 +37,11 @@ class DeployedNight:
         return run["state_type"], run["state_name"]
 
     @property
+    def name(self) -> str:
+        """What the UI's lists call it."""
+        return self._read()["name"]
+
+    @property
     def began(self) -> str:
         """When it first ran, in ISO 8601 and UTC."""
         return self._read()["start_time"]
@@ -83,6 +88,10 @@ class DeployedNight:
     def inner_flows(self) -> list[Mapping[str, Any]]:
         """The flows that it called, of all attempts."""
         return _post("POST", "/flow_runs/filter", {"flow_runs": {"parent_flow_run_id": {"any_": [self.run_id]}}})
+
+    def shown(self) -> dict[str, str]:
+        """Name and state's name of each flow that it called."""
+        return {run["name"]: run["state_name"] for run in self.inner_flows()}
 
     def tasks(self) -> list[Mapping[str, Any]]:
         """Its tasks and those of the flows that it called, of all attempts."""

@@ -1,9 +1,9 @@
 """A week of deployed nights over a growing folder of checkpoints: one killed, one with a dead endpoint, one withheld and
-released, one with a regression. Tables, states and messages are as a person would want them."""
+released, one with a regression, one with nothing new. Tables, states and messages are as a person would want them."""
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,26 @@ def wrong(answers: Answers) -> Answers:
     return [answer | {"content": "I would rather not."} for answer in answers]
 
 
-def ended(night: DeployedNight, wanted: str) -> None:
+def ended(night: DeployedNight, wanted: str, inner: Mapping[str, str], asked: str = "codeif.static · openai:mock") -> None:
+    """It ended in that state, and the UI names it and its evaluations so that a person knows them.
+
+    Args:
+        inner: name of each evaluation's state, by its model.
+        asked: the models that its configuration names.
+    """
     assert night.wait_until_it_ended() == wanted, night.logs()
+    assert night.state == (wanted, wanted.capitalize())
+    assert night.name == f"night · {asked} · new checkpoints"
+    shown = {f"codeif.static · {model}": state for model, state in inner.items()}
+    assert night.shown() == {**shown, **({"publish": "Completed"} if wanted != "CRASHED" else {})}
 
 
-def test_five_nights(week: Week, tmp_path: Path) -> None:
+def states(**steps: str) -> dict[str, str]:
+    """Of the model that stays, and of these checkpoints."""
+    return {"openai:mock": "Completed", **{f"recorded:{step.replace('_', '-')}.jsonl": state for step, state in steps.items()}}
+
+
+def test_six_nights(week: Week, tmp_path: Path) -> None:
     right = gold(tmp_path)
     first_problem = right[0]["problem_id"]
     week.checkpoint(1, right)
@@ -111,30 +126,34 @@ def test_five_nights(week: Week, tmp_path: Path) -> None:
     with worker(POOL, week.folder):
         killed.retry()
         wait_until(lambda: killed.state[0] == "RUNNING", week.folder, "the second attempt")
-        ended(killed, "COMPLETED")
+        ended(killed, "COMPLETED", states(step_1="Completed"))
         assert N_TURNS <= sum(week.server.prompts.values()) <= N_TURNS + IN_FLIGHT
         assert (week.status(1), week.told()) == ("finished", []), "a machine that died with its worker sends no word"
 
         week.checkpoint(2, right[::-1])
-        ended(week.night(), "COMPLETED")
+        ended(week.night(), "COMPLETED", states(step_2="Completed"))
         assert (week.status(2), week.told()) == ("finished", [])
 
         week.checkpoint(3, [*right[1:], *wrong(right[:1])])
-        ended(week.night(f"openai:gone@{NOBODY}"), "FAILED")
+        dead = week.night(f"openai:gone@{NOBODY}")
+        ended(dead, "FAILED", states(step_3="Completed") | {"openai:gone": "Failed"}, "2 models on codeif.static")
         assert (week.status(3), week.told()) == ("finished", [("failure", "Parley: 1 run failed")])
         assert "openai:gone" in week.box.came.pop()["text"]
 
         week.checkpoint(4, [answer for answer in right if answer["problem_id"] != first_problem])
-        ended(week.night(), "COMPLETED")
+        ended(week.night(), "COMPLETED", states(step_4="Withheld"))
         assert (week.status(4), week.told()) == ("withheld", [("withheld", "Parley: 1 run withheld")])
         week.box.came.clear()
         _released(week, 4)
 
         week.checkpoint(5, wrong(right))
-        ended(week.night(), "COMPLETED")
+        ended(week.night(), "COMPLETED", states(step_5="Completed"))
         assert week.status(5) == "finished"
         assert [event for event, _ in week.told()] == ["regression"]
         assert "recorded:tuned/step-5" in week.box.came[0]["text"]
+
+        ended(week.night(), "COMPLETED", states())
+        assert [event for event, _ in week.told()] == ["regression"], "a night in which nothing new happens sends no word"
     _tables_tell_the_week(week)
 
 
@@ -144,7 +163,7 @@ def _killed_with_its_worker(week: Week) -> DeployedNight:
         with worker(POOL, week.folder):
             night = week.night()
             wait_until(lambda: week.server.answered >= BEFORE, week.folder, f"answer {BEFORE}")
-        ended(night, "CRASHED")
+        ended(night, "CRASHED", states(step_1="Running") | {"openai:mock": "Running"})
     return night
 
 
@@ -171,5 +190,5 @@ def _tables_tell_the_week(week: Week) -> None:
     assert rows(f"SELECT model, other_model FROM comparisons WHERE {accuracy} AND event = 'regression'") == [
         ("recorded:tuned/step-5", "recorded:tuned/step-4")
     ]
-    assert rows("SELECT count(*) FROM nights") == [(5,)]
+    assert rows("SELECT count(*) FROM nights") == [(6,)]
     assert sum(week.server.prompts.values()) <= N_TURNS + IN_FLIGHT, "the model that stays is asked once in the week"
