@@ -41,7 +41,7 @@ from schemas.errors import DiskFull, ParleyError, RunsFailed
 from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
-from schemas.run import NightRecord
+from schemas.records import NightRecord
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.finished import as_published
 from tasks.planning.reporting.report import RunReport, works

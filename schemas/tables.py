@@ -24,7 +24,7 @@ from schemas.night.serving import Serving
 from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rating import Rating
-from schemas.run import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
+from schemas.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.score import Score
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
 

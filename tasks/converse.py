@@ -10,8 +10,9 @@ from typing import Any
 from prefect import task
 
 from schemas.episode import Episode, Step
+from schemas.records import RunEpisode
 from schemas.rows import from_arrow
-from schemas.run import ModelEndpoint, ModelIdentity, RunEpisode
+from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
 from tasks.driver.run_ahead import RunAhead, running_ahead

@@ -11,7 +11,7 @@ from schemas.errors import UsageError
 from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
-from schemas.run import NightRecord, RunRecord
+from schemas.records import NightRecord, RunRecord
 from tasks.planning.known_runs import find_run
 from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home

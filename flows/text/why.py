@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from schemas.night.work import Difference
 from schemas.outside.display import plain_difference
-from schemas.run import RunRecord, RunSpec
+from schemas.records import RunRecord
+from schemas.run import RunSpec
 from tasks.planning.known_runs import find_run
 from tasks.planning.why_rerun import compare
 from tasks.storage.home import Home

@@ -6,7 +6,8 @@ from pydantic import ValidationError
 
 from schemas.content_id import content_id
 from schemas.night.work import FailedRun
-from schemas.run import ModelIdentity, NightRecord, Provider, RunRecord, RunSpec
+from schemas.records import NightRecord, RunRecord
+from schemas.run import ModelIdentity, Provider, RunSpec
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home

@@ -14,7 +14,8 @@ from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import Problem
-from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunEpisode, RunRecord, RunSpec
+from schemas.records import RunEpisode, RunRecord
+from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.dialogue.agents import registry as agents
 from tasks.language.model_spec import ModelChoice

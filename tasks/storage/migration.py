@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas.errors import CorruptRows
+from schemas.records import RunRecord
 from schemas.rows import from_arrow, to_arrow
-from schemas.run import RunRecord
 from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake

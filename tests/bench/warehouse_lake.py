@@ -18,7 +18,8 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import StepKind
 from schemas.problem import Instruction, Problem, TestSuite
-from schemas.run import ModelIdentity, ModelRecord, NightRecord, Provider, RunRecord, RunSpec
+from schemas.records import ModelRecord, NightRecord, RunRecord
+from schemas.run import ModelIdentity, Provider, RunSpec
 from schemas.tables import TABLES
 from tasks.storage.parquet_store import Lake
 

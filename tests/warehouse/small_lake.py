@@ -17,8 +17,9 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import StopReason
 from schemas.problem import Instruction, Problem, QuarantinedRow, TestSuite
-from schemas.run import ModelIdentity, ModelRecord, NightRecord, Provider
-from schemas.run import RunStatus as Status
+from schemas.records import ModelRecord, NightRecord
+from schemas.records import RunStatus as Status
+from schemas.run import ModelIdentity, Provider
 from tests.warehouse.small_run import (
     ALPHA_VALUES,
     DATASET,

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from schemas.errors import SchemaMismatch
-from schemas.run import RunRecord
+from schemas.records import RunRecord
 from schemas.tables import TABLES, VERSION_KEY
 from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
-from schemas.run import RunEpisode, RunRecord, RunSpec
+from schemas.records import RunEpisode, RunRecord
+from schemas.run import RunSpec
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.results import Build, FinishedRun, Layout

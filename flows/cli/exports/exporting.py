@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from schemas.dialog import Dialog, Role
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.run import RunEpisode, RunRecord, RunSpec
+from schemas.records import RunEpisode, RunRecord
+from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks import registry

@@ -7,7 +7,7 @@ from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.night.work import RunWork
-from schemas.run import RunRecord, RunStatus
+from schemas.records import RunRecord, RunStatus
 from schemas.score import Score
 from tasks.check_quality import Checked
 from tasks.converse import Conversed

@@ -10,7 +10,8 @@ import pyarrow as pa
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind
 from schemas.night.work import Difference, RunWork
-from schemas.run import ModelIdentity, RunRecord
+from schemas.records import RunRecord
+from schemas.run import ModelIdentity
 from schemas.verdict import JudgeVerdict
 from tasks.planning.participants.models import prices
 from tasks.planning.plan import RunPlan

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from schemas.base import Frozen
 from schemas.episode import Episode, StopReason
 from schemas.night.work import RunWork
-from schemas.run import QualityCheck, RunStatus
+from schemas.records import QualityCheck, RunStatus
 from schemas.score import Score, UnscoredReason
 
 

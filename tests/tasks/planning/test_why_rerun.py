@@ -12,8 +12,9 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import UsageError
 from schemas.night.work import Difference, Layer
+from schemas.records import RunRecord
 from schemas.rows import from_arrow
-from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunRecord, RunSpec, Sampling
+from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunSpec, Sampling
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from schemas.content_id import canonical_json
 from schemas.night.comparison import ComparisonRule
-from schemas.run import ModelIdentity, NightRecord, Provider, RubricJudge, RunEpisode, RunRecord, RunSpec
+from schemas.records import NightRecord, RunEpisode, RunRecord
+from schemas.run import ModelIdentity, Provider, RubricJudge, RunSpec
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DATASET, IA, Run, write_part

@@ -12,7 +12,8 @@ from flows.cli.exports.building import build
 from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
-from schemas.run import ModelIdentity, Provider, RunEpisode, RunRecord, RunSpec
+from schemas.records import RunEpisode, RunRecord
+from schemas.run import ModelIdentity, Provider, RunSpec
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.planning.builds import build_plan
 from tasks.storage.home import Home
