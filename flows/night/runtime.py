@@ -184,7 +184,7 @@ class Night:
     def embedder(self, plan: RunPlan | BuildPlan) -> "EmbedderAccess":
         """Where the run's embedder is reached; one of our own is started at the first call and stays up."""
         from tasks.language.embedding import EmbedderAccess
-        from tasks.language.endpoints.openai_model import CallPolicy
+        from tasks.language.endpoints.call_policy import CallPolicy
         from tasks.language.endpoints.outage import OutagePolicy
 
         identity, endpoint, asked = plan.spec.embedder, plan.embedder, plan.request.embedder

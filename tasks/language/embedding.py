@@ -15,9 +15,11 @@ from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
-from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
-from tasks.language.endpoints.wire import Fault, MalformedAnswer
+from tasks.language.endpoints.faults import Fault
+from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.endpoints.wire import MalformedAnswer
 
 if TYPE_CHECKING:
     import numpy as np

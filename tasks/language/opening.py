@@ -10,10 +10,12 @@ from schemas.errors import ConfigError, ModelUnavailable, UsageError
 from schemas.run import ModelEndpoint, ModelIdentity, Provider
 from tasks.language.chat_model import ChatModel
 from tasks.language.control_model import ControlModel, silence
-from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
+from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.faults import Fault, is_no_such_model
+from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.endpoints.outage import OutagePolicy
 from tasks.language.endpoints.sticky_model import StickyModel
-from tasks.language.endpoints.wire import Fault, is_no_such_model, is_plausible_name
+from tasks.language.endpoints.wire import is_plausible_name
 from tasks.language.recorded_model import RecordedModel, Recording, load_recording
 
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)

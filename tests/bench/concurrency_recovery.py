@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from schemas.dialog import Role
 from schemas.run import ModelEndpoint, ModelIdentity, Provider, Sampling
 from tasks.language.chat_model import ChatRequest, Message
-from tasks.language.endpoints.openai_model import CallPolicy, OpenAIModel
+from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.openai_model import OpenAIModel
 from tests.fixtures.model_server import ModelServer, model_server
 
 IDENTITY = ModelIdentity(provider=Provider.OPENAI, name="mock", revision="r1")

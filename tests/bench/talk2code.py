@@ -27,7 +27,7 @@ from schemas.run import ModelEndpoint
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.language.embedder_spec import REMEDY, parse_embedder
 from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.openai_model import CallPolicy
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.servers.embedding_server import embedding_server
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors

@@ -20,7 +20,7 @@ from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
 from tasks.converse import Conversed, context_for, converse
 from tasks.execute import execute
 from tasks.language import opening
-from tasks.language.endpoints.openai_model import CallPolicy
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest

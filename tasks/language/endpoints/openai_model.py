@@ -8,27 +8,19 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_key import endpoint_url, key_variable, resolve_key
 from tasks.language.endpoints.endpoint_pool import EndpointPool, join_pool
-from tasks.language.endpoints.outage import OutagePolicy, OutageWatch
+from tasks.language.endpoints.faults import Fault, read_fault, shortened
+from tasks.language.endpoints.outage import OutageWatch
 from tasks.language.endpoints.tool_text import calls_in, with_tools_as_text
-from tasks.language.endpoints.wire import (
-    Answer,
-    Fault,
-    MalformedAnswer,
-    is_plausible_name,
-    read_answer,
-    read_fault,
-    request_body,
-    shortened,
-    without_reasoning,
-)
+from tasks.language.endpoints.wire import Answer, MalformedAnswer, is_plausible_name, read_answer, request_body, without_reasoning
 
 
 class Served(Protocol):
@@ -41,28 +33,6 @@ class Served(Protocol):
 
 
 T = TypeVar("T", bound=Served)
-
-
-@dataclass(frozen=True)
-class CallPolicy:
-    """Limits and waits of calls to one endpoint. None of them can change an answer."""
-
-    concurrency: int = 16
-    """Most requests in flight at once in this process; 1 and up."""
-    connect_s: float = 10.0
-    timeout_s: float = 300.0
-    """Limit of one request, connection included."""
-    max_tries: int = 8
-    """Limit of tries of one request. Tries during an outage of the endpoint do not count."""
-    patience_s: float = 900.0
-    """No new try begins later than this after the first one. Waiting for the end of an outage does not count."""
-    backoff_s: float = 0.5
-    """Longest first wait; doubles with each try (full jitter)."""
-    max_backoff_s: float = 30.0
-    max_retry_after_s: float = 120.0
-    """A longer Retry-After is cut to this."""
-    check_served_model: bool = True
-    outage: OutagePolicy = field(default_factory=OutagePolicy)
 
 
 class OpenAIModel:

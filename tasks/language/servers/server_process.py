@@ -17,7 +17,7 @@ from pathlib import Path
 
 from schemas.errors import ModelUnavailable
 from schemas.outside.secret_names import without_secrets
-from tasks.language.endpoints.wire import shortened
+from tasks.language.endpoints.faults import shortened
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 _POLL_S = 0.5

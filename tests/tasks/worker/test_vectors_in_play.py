@@ -10,7 +10,7 @@ from schemas.run import ModelEndpoint
 from tasks.benchmarks import registry
 from tasks.converse import context_for, converse
 from tasks.language.embedding import EmbedderAccess
-from tasks.language.endpoints.openai_model import CallPolicy
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home

@@ -12,7 +12,8 @@ from schemas.episode import ToolCall
 from schemas.errors import AnswerMissing
 from schemas.run import ModelIdentity, Provider
 from tasks.language.chat_model import Message, ToolSpec
-from tasks.language.endpoints.wire import MalformedAnswer, read_answer, read_fault, request_body
+from tasks.language.endpoints.faults import read_fault
+from tasks.language.endpoints.wire import MalformedAnswer, read_answer, request_body
 from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.tasks.language.requests import ask, complete, model_on

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.language.endpoints.faults import read_fault, retry_after_s, shortened
 from tasks.language.endpoints.wire import (
     MalformedAnswer,
     is_plausible_name,
     json_bytes,
     read_answer,
-    read_fault,
     request_body,
-    retry_after_s,
-    shortened,
     valid_unicode,
     without_reasoning,
 )

@@ -12,7 +12,7 @@ from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.embedding import EmbedderAccess, open_embedder
-from tasks.language.endpoints.openai_model import CallPolicy
+from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.servers.embedding_server import embedding_server
 
 pytestmark = [
