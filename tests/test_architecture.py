@@ -27,7 +27,7 @@ TOP_LEVEL = {
     *("Makefile", "pyproject.toml", "prefect.yaml", "nightly.yaml"),
     *("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock"),
 }
-MAX_LINES = 320
+MAX_LINES, MAX_LINES_OF_TESTS = 306, 320
 BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/__init__.py")))
 REGISTRY = "tasks/benchmarks/registry.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")
@@ -256,7 +256,8 @@ def test_every_folder_of_the_card_and_every_benchmark_has_a_readme() -> None:
 
 def test_no_python_file_is_long() -> None:
     lengths = {relative(path): path.read_text(encoding="utf-8").count("\n") for path in PYTHON}
-    none_of([f"{name}: {n} lines" for name, n in lengths.items() if n > MAX_LINES])
+    most = {name: MAX_LINES_OF_TESTS if name.startswith("tests/") else MAX_LINES for name in lengths}
+    none_of([f"{name}: {n} lines" for name, n in lengths.items() if n > most[name]])
 
 
 def test_the_top_level_is_fixed() -> None:

@@ -1,13 +1,11 @@
 """What must hold of episodes: every later number is computed from their steps, and nobody may be counted twice or left out."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
 from schemas.dialog import Role
-from schemas.episode import SCRIPTED, StepKind, StopReason
+from schemas.episode import SCRIPTED, StopReason
 from warehouse.checks.context import CheckContext
 from warehouse.checks.dialogs import DIGEST
 from warehouse.checks.rule import (
@@ -24,6 +22,17 @@ from warehouse.checks.rule import (
     present,
     unique,
     whole_table,
+)
+from warehouse.checks.steps import (
+    answer_before_question,
+    call_without_observation,
+    negative_count,
+    observation_without_call,
+    said_twice,
+    spoken,
+    step_out_of_place,
+    turns_broken,
+    without_texts,
 )
 
 _COLUMNS = (
@@ -43,43 +52,16 @@ _COLUMNS = (
     "started_at",
     "finished_at",
 )
-_COUNTS = ("input_tokens", "output_tokens", "latency_s", "n_calls")
-_STEP_FIELDS = ("turn", "role", "kind", "call_id", "served_model", "labels", *_COUNTS)
 _SCRIPTED = dict(zip(("key", "value"), SCRIPTED, strict=True))
-
-
-def _without_texts(steps: pa.ChunkedArray) -> list[list[Mapping[str, Any]]]:
-    """The steps of each episode without what was said: a suite needs no megabytes of answers."""
-    slim: list[list[Mapping[str, Any]]] = []
-    for chunk in steps.chunks:
-        said = chunk.flatten()
-        flat = pa.table(
-            {**{name: said.field(name) for name in _STEP_FIELDS}, "asked": _call_ids(said.field("calls"))}
-        ).to_pylist()
-        start = 0
-        for length in chunk.value_lengths().to_pylist():
-            slim.append(flat[start : start + (length or 0)])
-            start += length or 0
-    return slim
-
-
-def _call_ids(calls: pa.ListArray) -> pa.ListArray:
-    """The ids of each step's calls, without names and arguments."""
-    return pa.ListArray.from_arrays(calls.offsets, calls.values.field("call_id"))
 
 
 def _rows(data: pa.Table, context: CheckContext) -> list[Row]:
     rows = data.select(list(_COLUMNS)).to_pylist()
-    for row, steps in zip(rows, _without_texts(data["steps"]), strict=True):
+    for row, steps in zip(rows, without_texts(data["steps"]), strict=True):
         row["steps"] = steps
-        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in _spoken(row))
+        row["n_answers"] = sum(step["role"] == Role.ASSISTANT.value for step in spoken(row))
         row["final_episode_id"] = row["episode_id"] if row["stop_reason"] != StopReason.INFRA.value else None
     return rows
-
-
-def _spoken(row: Row) -> list[Mapping[str, Any]]:
-    """The messages of the dialogue."""
-    return [step for step in row["steps"] if step["role"] != Role.SYSTEM.value and step["kind"] == StepKind.MESSAGE.value]
 
 
 def _not_wanted(row: Row, context: CheckContext) -> str | None:
@@ -101,80 +83,6 @@ def _not_contained(row: Row, context: CheckContext) -> str | None:
     return None
 
 
-def _turns_broken(row: Row, context: CheckContext) -> str | None:
-    last = 0
-    for step in _spoken(row):
-        if step["turn"] not in (last, last + 1) or step["turn"] < 1:
-            return f"turn {step['turn']} follows turn {last}"
-        last = step["turn"]
-    return None
-
-
-def _answer_before_question(row: Row, context: CheckContext) -> str | None:
-    asked: set[int] = set()
-    for step in _spoken(row):
-        if step["role"] == Role.USER.value:
-            asked.add(step["turn"])
-        elif step["turn"] not in asked:
-            return f"turn {step['turn']} is answered before it is asked"
-    return None
-
-
-def _said_twice(row: Row, context: CheckContext) -> str | None:
-    said: set[tuple[int, str]] = set()
-    for step in _spoken(row):
-        key = (step["turn"], step["role"])
-        if key in said:
-            return f"turn {key[0]}: {key[1]} speaks twice"
-        said.add(key)
-    return None
-
-
-def _step_out_of_place(row: Row, context: CheckContext) -> str | None:
-    last, asks = 0, True
-    for step in row["steps"]:
-        if step["role"] == Role.SYSTEM.value:
-            continue
-        if step["kind"] == StepKind.MESSAGE.value:
-            last, asks = step["turn"], step["role"] == Role.ASSISTANT.value
-            continue
-        seat, turn = (Role.USER.value, last + 1) if asks else (Role.ASSISTANT.value, last)
-        if (step["turn"], step["role"]) not in ((turn, seat), (turn, Role.TOOL.value)):
-            return f"turn {step['turn']}: a step of {step['role']} stands where {seat} has turn {turn}"
-    return None
-
-
-def _observation_without_call(row: Row, context: CheckContext) -> str | None:
-    asked: set[str] = set()
-    for step in row["steps"]:
-        if step["kind"] == StepKind.MESSAGE.value:
-            asked = set()
-        if step["kind"] == StepKind.OBSERVATION.value:
-            if step["call_id"] not in asked:
-                return f"turn {step['turn']}: an observation answers {step['call_id']!r}, which is no open call of the turn"
-            asked.remove(step["call_id"])
-        asked.update(step["asked"] or ())
-    return None
-
-
-def _call_without_observation(row: Row, context: CheckContext) -> str | None:
-    asked: set[str] = set()
-    for step in row["steps"]:
-        if step["kind"] == StepKind.MESSAGE.value and asked:
-            return f"turn {step['turn']}: {step['role']} speaks while {', '.join(sorted(asked)[:5])} is unanswered"
-        asked.update(step["asked"] or ())
-        asked.discard(step["call_id"])
-    return None
-
-
-def _negative_count(row: Row, context: CheckContext) -> str | None:
-    for step in row["steps"]:
-        for name in _COUNTS:
-            if step[name] is not None and not step[name] >= 0:
-                return f"turn {step['turn']}: {name} is {step[name]}"
-    return None
-
-
 def _ends_before_it_starts(row: Row, context: CheckContext) -> str | None:
     try:
         backwards = datetime.fromisoformat(row["started_at"]) > datetime.fromisoformat(row["finished_at"])
@@ -189,7 +97,7 @@ def _answers_missing(row: Row, context: CheckContext) -> str | None:
     rounds = (context.dialog_rounds or {}).get(row["row_digest"])
     if rounds is None:
         return f"no dialog was staged from the raw row {row['row_digest']}"
-    answers = (step for step in _spoken(row) if step["role"] == Role.ASSISTANT.value)
+    answers = (step for step in spoken(row) if step["role"] == Role.ASSISTANT.value)
     answered = {step["turn"] for step in answers if _SCRIPTED not in step["labels"]}
     return None if len(answered) == rounds else f"finished with {len(answered)} answered turns of {rounds}"
 
@@ -257,13 +165,13 @@ SUITE = Suite(
                 no_fault("episode_wanted", "what nobody asked for has no place in a mean", _not_wanted, needs="wanted_episodes"),
                 no_fault("episode_of_its_id", "an id names what it was made of", _not_of_its_id, needs="episode_facts"),
                 no_fault("episode_contained", "a run is what it lists", _not_contained, needs="contained_episodes"),
-                no_fault("turns_contiguous", "turn n of scores is turn n of the episode", _turns_broken),
-                no_fault("user_before_assistant", "an answer to nothing is no answer", _answer_before_question),
-                no_fault("turn_and_role_once", "two answers to one turn have no one verdict", _said_twice),
-                no_fault("steps_before_their_message", "a turn ends with its message", _step_out_of_place),
-                no_fault("observation_of_a_call", "a result belongs to one call of its turn", _observation_without_call),
-                no_fault("calls_observed", "a model that calls a tool goes on from its result", _call_without_observation),
-                no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls", _negative_count),
+                no_fault("turns_contiguous", "turn n of scores is turn n of the episode", turns_broken),
+                no_fault("user_before_assistant", "an answer to nothing is no answer", answer_before_question),
+                no_fault("turn_and_role_once", "two answers to one turn have no one verdict", said_twice),
+                no_fault("steps_before_their_message", "a turn ends with its message", step_out_of_place),
+                no_fault("observation_of_a_call", "a result belongs to one call of its turn", observation_without_call),
+                no_fault("calls_observed", "a model that calls a tool goes on from its result", call_without_observation),
+                no_fault("counts_not_negative", "costs are sums of tokens, seconds and calls", negative_count),
                 no_fault("started_before_finished", "durations are differences", _ends_before_it_starts),
                 no_fault("finished_with_an_answer", "a finished dialogue has been answered", _finished_without_answer),
                 no_fault("all_turns_answered", "a finished dialogue went to its end", _answers_missing, needs="dialog_rounds"),
