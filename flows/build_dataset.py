@@ -28,8 +28,8 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
         budget: caps on tokens and hours.
 
     Raises:
-        BudgetSpent: a cap is met. What was answered is kept.
-        ParleyError: it could not be begun, or was stopped. What was answered is kept.
+        BudgetSpent: a cap is met. All answers are kept.
+        ParleyError: it could not be begun, or was stopped. All answers are kept.
     """
     with night(find_home(home), 1) as tonight:
         tonight.set_budget(budget)

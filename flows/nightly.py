@@ -108,7 +108,7 @@ def nightly(
 
     Raises:
         NightVoid: known cheats and golds, which a night by configuration runs first, did not end as they must.
-        DiskFull: no run goes on. What is done is kept, and published by the next night.
+        DiskFull: no run goes on. Finished work is kept, and published by the next night.
         RunsFailed: a run could not be begun or was stopped by an error. The other runs are published all the same.
         ParleyError: nothing was published.
     """

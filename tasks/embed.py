@@ -37,7 +37,7 @@ def embed(
         purse: the caps of the invocation.
 
     Raises:
-        ModelUnavailable: the embedder does not answer. What it answered before is kept.
+        ModelUnavailable: the embedder does not answer. All its answers are kept.
     """
     wanted, identity = plan.benchmark.scores.texts_to_embed, plan.spec.embedder
     assert wanted is not None

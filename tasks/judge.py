@@ -39,7 +39,7 @@ class Judged:
     """Judgements on the run's dialogues that were known already."""
     error: str | None = None
     is_cut: bool = False
-    """A cap of the budget stopped it. What was answered lies beside the tables."""
+    """A cap of the budget stopped it. All answers lie beside the tables."""
     asked: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
     """One row of each judgement that came in this invocation: what it cost."""
 

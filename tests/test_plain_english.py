@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.test_readme import FENCE, PAGES, command_tree
 SUBJECT = re.compile(r"(What|That|Those|Who|Whoever|Whatever)\b")
 BEGINNING = re.compile(r"(?:\A|(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s+|\| )[`*(]*(?=\w)")
 END = re.compile(r"[.!?](?:\s|$)|\n\s*\n|\n\s*[-*]|$")
-SAYING = {"print", "say", "_say", "echo"}
+SAYING = {"print", "say", "_say", "echo", "note"}
 HISTORY = {"CHANGELOG.md", "DECISIONS.md"}
 CODE = tuple(
     path
@@ -45,9 +46,16 @@ def help_texts(command: Any, name: str = "parley") -> Iterator[tuple[str, str]]:
 def said_texts(tree: ast.AST) -> Iterator[str]:
     """Texts of errors that are raised, and of lines that are printed; `{}` stands for each value in them."""
     for node in ast.walk(tree):
-        says = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SAYING
+        says = isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in SAYING
         if isinstance(node, ast.Raise) or says:
             yield from _texts(node)
+
+
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    """Docstrings of modules, classes, functions and values."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield cleandoc(node.value.value)
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
@@ -81,13 +89,13 @@ def test_pages_have_clear_subjects(page: Path) -> None:
 
 
 @pytest.mark.slow
-def test_errors_printed_lines_and_module_docstrings_have_clear_subjects() -> None:
+def test_errors_printed_lines_and_docstrings_have_clear_subjects() -> None:
     found: list[tuple[str, str]] = []
     for path in CODE:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found += [(relative(path), one) for text in said_texts(tree) for one in unclear(text)]
         if not relative(path).startswith("sandbox/harness/"):  # there a word changes the runner's version
-            found += [(relative(path), one) for one in unclear(ast.get_docstring(tree) or "", is_titled=True)]
+            found += [(relative(path), one) for text in docstrings(tree) for one in unclear(text, is_titled=True)]
     assert found == []
 
 
@@ -97,5 +105,6 @@ def test_an_unclear_subject_is_found() -> None:
     assert unclear("`a`: That also holds. | Who asks | x |") != []
     assert unclear("Says what it does. What can go wrong? The files that change. Thatcher") == []
     assert unclear("What is asked, and where. What is due follows.", is_titled=True) == ["What is due follows."]
-    code = ast.parse('raise E(f"{x}: gone. What is left of {y} stays") from e\nsay("Those are late")\nz = "What is this"')
+    assert list(docstrings(ast.parse('x = 1\n"""One.\n\n    Two."""'))) == ["One.\n\nTwo."]
+    code = ast.parse('raise E(f"{x}: gone. What is left of {y} stays") from e\nboard.say("Those are late")\nz = "What is this"')
     assert [one for text in said_texts(code) for one in unclear(text)] == ["What is left of {} stays", "Those are late"]

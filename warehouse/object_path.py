@@ -219,7 +219,7 @@ class ObjectPath(_PathLike):
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Raise ServerUnavailable where the store does not answer, or refuses. That something is not there is no fault."""
+        """Raise ServerUnavailable where the store does not answer, or refuses. A missing object is no fault."""
         try:
             yield
         except (FileNotFoundError, ServerUnavailable):

@@ -28,7 +28,7 @@ class Owed:
     found: Found
     plans: tuple[RunPlan, ...]
     is_left_behind: bool
-    """Whether a run of it failed or was withheld in the latest night that took it. Those that no night tried go first."""
+    """Whether a run of it failed or was withheld in the latest night that took it. Untried checkpoints go first."""
     tonight: bool = True
     """Whether the next night takes it; else others of its source come first."""
 

@@ -78,8 +78,8 @@ def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | 
     Raises:
         UsageError: it cannot be planned, another process is at work on it, or its folder holds something else.
         DiskFull: there was no room on the disk, at the start or later.
-        InfraError: an endpoint, the sandbox or the Prefect server is not usable. What was answered is kept.
-        BudgetSpent: a cap is met. What was answered is kept.
+        InfraError: an endpoint, the sandbox or the Prefect server is not usable. All answers are kept.
+        BudgetSpent: a cap is met. All answers are kept.
     """
     from flows.night.before.preflight import preflight_build
     from flows.orchestration.server import starting_prefect_server

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 def charts(rows: Sequence[Row], table: CurveTable) -> Iterator[dict[str, Any]]:
     """A chart for each setting, part and measure that has values at two places of the axis or more.
 
-    What each run has the same at all places, with interval and n, is a figure of the run that the table repeats: no curve.
+    A measure that each run has the same at all places, with interval and n, is a figure of the run: no curve is drawn.
     """
     axis = table.axis
     known = [row for row in rows if row[axis] is not None and (axis == "turn" or row.get("axis", axis) == axis)]

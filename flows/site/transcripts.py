@@ -43,7 +43,7 @@ def difference(before: str, after: str) -> list[tuple[str, str]] | None:
 def turns_of(parts: Parts) -> Iterator[dict[str, Any]]:
     """The turns in their order, each with its steps and what was found of its answer.
 
-    What was found of a turn that nobody spoke in, such as of the dialogue as a whole, comes last, without steps.
+    Findings of a turn that nobody spoke in, such as of the dialogue as a whole, come last, without steps.
     """
     before: str | None = None
     spoken: set[Any] = set()

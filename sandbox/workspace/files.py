@@ -147,7 +147,7 @@ def _remove(path: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes that a folder takes on disk. What comes and goes meanwhile is counted or not."""
+    """Bytes that a folder takes on disk. Files that come and go meanwhile are counted or not."""
     total, folders = 0, [str(folder)]
     while folders:
         try:

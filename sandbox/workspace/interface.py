@@ -60,7 +60,7 @@ class TreeBounds(Frozen):
 
 
 class TreeOverrun(Exception):
-    """A workspace holds more than its bounds. Whoever ran the command did it: no fault of the sandbox."""
+    """A workspace holds more than its bounds. The command's author is to blame, not the sandbox."""
 
 
 class Stamp(NamedTuple):

@@ -84,7 +84,7 @@ class Furnish(Protocol):
     """Finds what staged rows need beside them. Files are read where a user has them; what must be built is kept in the home."""
 
     def __call__(self, staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
-        """The rows with digests of what was found. What has no place here is quarantined, or told as missing and not asked.
+        """The rows with digests of all that was found. Rows without a place are quarantined, or told as missing and not asked.
 
         Args:
             source: where the rows were read; None where they were staged before, and may have all that they need.
@@ -206,7 +206,7 @@ class Benchmark:
         )
 
     def options_of(self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None) -> dict[str, str]:
-        """Options of a run's setting with their values: all, or those of one kind. What the spec lacks is at its default."""
+        """Options of a run's setting with their values: all, or those of one kind. Others are at their default."""
         given = dict(spec.episode_options + spec.scoring_options)
         known = [option for option in self.setting(spec.setting).options if affects in (None, option.affects)]
         return {option.name: given.get(option.name, option.default) for option in known}

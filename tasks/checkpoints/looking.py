@@ -28,7 +28,7 @@ class Sighting:
 
 
 def look(home: Home, sources: Sequence[CheckpointSource], folder: Path, now_s: float | None = None) -> Sighting:
-    """Look through the sources. A source that cannot be read keeps no other one back. What two of them hold is the first one's.
+    """Look through the sources. A source that cannot be read keeps no other one back. The first of two has what both hold.
 
     Args:
         folder: relative paths of sources begin here.

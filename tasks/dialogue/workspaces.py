@@ -50,8 +50,8 @@ class Workspaces(Protocol):
     ) -> AbstractAsyncContextManager[SeatWorkspace]:
         """A workspace in the state of a digest, in the run's sandbox.
 
-        To resume a dialogue is to open the tree of its last journaled step. What grades a dialogue opens a workspace of its own,
-        without state.
+        To resume a dialogue is to open the tree of its last journaled step. Grading opens a workspace of its own, without
+        state.
 
         Args:
             tree: of a snapshot or a folder; None for what the image has at `place`.

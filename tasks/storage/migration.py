@@ -40,7 +40,7 @@ def migrate_lake(home: Home, *, set_aside: bool = False) -> Migration:
 
     Raises:
         UsageError: another process is at work on a run that has older parts.
-        DiskFull: no room. What was written stands; the rest is as it was.
+        DiskFull: no room. Written files stand; the others are as they were.
     """
     lake, done = Lake(home.lake), Migration()
     older = [(partition, path) for partition, path in _parts(home.lake) if _is_older(partition.table, path)]

@@ -62,7 +62,7 @@ class Vectors:
         """Text -> vector. Blank texts, and texts longer than the embedder takes, have none.
 
         Raises:
-            ModelUnavailable: no usable answer after all retries. What was answered before is kept.
+            ModelUnavailable: no usable answer after all retries. All answers are kept.
         """
         digests = {text_digest(text): text for text in texts if text.strip()}
         wanted = {digest: text for digest, text in digests.items() if digest not in self._refused}

@@ -11,7 +11,7 @@ _THRESHOLDS = (20_000, 20, 10)
 def look_less_often() -> None:
     """Have the collector leave alone what is imported by now, and look more seldom at the rest.
 
-    What no cycle holds is freed at once, as ever.
+    Objects outside of cycles are freed at once, as ever.
     """
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)

@@ -66,7 +66,7 @@ class Purse:
         return limit is not None and time.time() - self.began_at >= limit * 3600
 
     def charge(self, identity: ModelIdentity, request: ChatRequest, answer: Completion) -> None:
-        """Count an answer. Those of recordings and controls cost nothing."""
+        """Count an answer. Answers of recordings and controls cost nothing."""
         if answer.n_calls:
             shown = sum(len(message.content) for message in request.messages)
             self._count(identity, answer.n_calls, (answer.input_tokens, answer.output_tokens), (shown, len(answer.content)))

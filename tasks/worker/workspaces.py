@@ -124,7 +124,7 @@ class OpenWorkspace:
 
 
 async def _to_its_end(threads: Executor, work: Callable[[], T], end: Callable[[], None] = lambda: None) -> T:
-    """Do the work on a thread. Who is cancelled meanwhile calls `end` and waits: nobody takes the folder from under the work."""
+    """Do the work on a thread. A caller that is cancelled calls `end` and waits: the folder stays as long as the work."""
     under_way = threads.submit(work)
     ended = asyncio.wrap_future(under_way)
     try:

@@ -76,7 +76,7 @@ def publish(
     """Bring `<home>/warehouse.duckdb` up to date with `<home>/lake`.
 
     Only what changed since the last publication is read. Readers keep the file they opened, and find the new one when they open
-    again. Whatever ends a publication early, SIGKILL included, leaves the old file as it was. A run whose files are damaged, were
+    again. A publication that ends early, by SIGKILL too, leaves the old file as it was. A run whose files are damaged, were
     changed since their checks, or do not fit together is withheld with its reason; the others are published.
 
     Args:

@@ -29,7 +29,7 @@ def parse_budget(given: Iterable[str], stated: "Budget | None" = None) -> "Budge
     """`["usd=5,hours=2", "tokens=1000000"]` -> a budget; None where nothing is given or stated.
 
     Args:
-        stated: a configuration's. What is given comes before it, cap by cap.
+        stated: a configuration's budget; each given cap takes the place of its own.
 
     Raises:
         ConfigError: an argument without `=`, or a cap given twice.

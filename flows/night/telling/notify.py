@@ -133,7 +133,7 @@ def telling_failure(notify: Notify | None) -> Iterator[None]:
 
 
 def tell_crash(flow: Any, flow_run: Any, state: Any) -> None:
-    """Hook of a deployed night that crashed: killed for want of memory, say. Who types a command sees its end.
+    """Hook of a deployed night that crashed: killed for want of memory, say. A person who types a command sees its end.
 
     Args:
         flow: the flow; Prefect names its arguments.

@@ -95,7 +95,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
 
 
 def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, spent: Sum) -> RunReport:
-    """Keep and report a run that a cap of the budget stopped. What was answered is kept, and the next invocation goes on.
+    """Keep and report a run that a cap of the budget stopped. All answers are kept, and the next invocation goes on.
 
     Args:
         reason: which cap, and what was spent.

@@ -69,7 +69,7 @@ class IssueUser:
         """The user's next step in round `transcript.turn`: a candidate, its check, or the reply; or the end.
 
         Raises:
-            ModelUnavailable: the simulator gave no usable reply. That is no failure of the subject's.
+            ModelUnavailable: the simulator gave no usable reply, which is no failure of the subject's.
         """
         if transcript.turn == 1:
             return Step(turn=1, role=self.role, content=self.opening)

@@ -25,7 +25,7 @@ def diff_in(answer: str) -> str | None:
 def final_patch(episode: Episode) -> tuple[int, str | None]:
     """The last round that was answered, and the dialogue's patch: empty where nothing was changed.
 
-    What an agent left in its workspace is taken alone, whatever it says beside it. Without an agent, the last diff that was said.
+    An agent's patch is its workspace's alone, whatever the agent says beside it. Without an agent, the last diff that was said.
     None for the patch where there was no answer at all.
     """
     own = [step for step in episode.steps if step.role is Role.ASSISTANT]

@@ -163,7 +163,7 @@ def _digest(raw: object) -> str:
 
 
 def _dialog(task: RawTask, dialogue: RawDialogue, problem: Problem, persona: Persona) -> Dialog:
-    """The golden dialogue. What a person noted of entities is in no id: it changes nothing that is said."""
+    """The golden dialogue. Entities that a person noted are in no id: they change nothing that is said."""
     said = [[turn.user, turn.assistant] for turn in dialogue.turns]
     noted = _noted(REFERENCE_ENTITIES, task.reference_entities)
     return _with_persona(task, problem, persona, _turns(dialogue), said, noted)

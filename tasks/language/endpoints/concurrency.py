@@ -34,7 +34,7 @@ class AdaptiveLimit:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def grant(self, concurrency: int) -> None:
-        """Grant more or less from now on (`floor` and up). What was learnt about the endpoint stays."""
+        """Grant more or less from now on (`floor` and up). All that was learnt about the endpoint stays."""
         if concurrency == self.concurrency:
             return
         is_open = self._window >= self.concurrency

@@ -123,7 +123,7 @@ class Replica:
         return "starts"
 
     def end(self) -> None:
-        """End it with all that it started: SIGTERM, after three seconds SIGKILL. What removes its shared memory ends last."""
+        """End it with all that it started: SIGTERM, after three seconds SIGKILL. The remover of shared memory ends last."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -61,7 +61,7 @@ class Keeping:
         self.dropped: list[str] = []
 
     def entries(self, folder: Path) -> tuple[Named, ...]:
-        """A folder's list. What it names is in the store."""
+        """A folder's list. All that the list names is in the store."""
         found = self._watch.recall(folder) if self._watch else None
         if isinstance(found, Walked):
             self._count(found.n_bytes, found.n_files)

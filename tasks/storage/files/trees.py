@@ -170,7 +170,7 @@ class TreeStore:
                         path.unlink()
 
     def add_folder(self, entries: tuple[Named, ...]) -> str:
-        """Store the list of a folder's entries; its digest. What this process stored it does not make again. Raises DiskFull."""
+        """Store the list of a folder's entries; its digest. Lists of this process are not made again. Raises DiskFull."""
         digest = self._folders.get(entries)
         if digest is None:
             if len(self._folders) >= _FOLDERS_REMEMBERED:

@@ -39,7 +39,7 @@ class JournalWriter:
             hold: the shard that they are kept for.
 
         Raises:
-            DiskFull: no room. What was written before stays readable.
+            DiskFull: no room. Rows that were written before stay readable.
             OSError: no right to write.
             ServerUnavailable: the store takes no segments.
         """

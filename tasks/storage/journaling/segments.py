@@ -42,7 +42,7 @@ class SegmentWriter:
             hold: for `ShippedSegments`, which write later than they are told.
 
         Raises:
-            DiskFull: no room. What was written before stays readable.
+            DiskFull: no room. Rows that were written before stay readable.
             OSError: no right to write.
         """
         line = line_of(row, self._plain)

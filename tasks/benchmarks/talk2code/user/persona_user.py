@@ -49,7 +49,7 @@ class PersonaUser:
         """What the user says in round `transcript.turn`; the end once the code is there or the assistant's replies are used up.
 
         Raises:
-            ModelUnavailable: the simulator gave no usable reply. That is no failure of the subject's.
+            ModelUnavailable: the simulator gave no usable reply, which is no failure of the subject's.
         """
         if transcript.turn == 1:
             return Step(turn=1, role=self.role, content=self.opening)

@@ -167,7 +167,7 @@ def _argument(call: ToolCall, name: str) -> str:
 def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tuple[Message, ...], int]:
     """The conversation as the model sees it, and how many observations it leaves out.
 
-    What the user answers to a message that was sent by a tool stands where that call's result belongs.
+    The user's reply to a message that was sent by a tool stands where the call's result belongs.
 
     Args:
         kept: how many of the latest observations stay; None for all.

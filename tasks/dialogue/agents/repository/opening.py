@@ -11,10 +11,10 @@ from tasks.dialogue.workspaces import SeatWorkspace
 
 
 class OpeningWorkspace:
-    """See `tasks.dialogue.workspaces.SeatWorkspace`. Whoever uses it before it is open waits.
+    """See `tasks.dialogue.workspaces.SeatWorkspace`. A use before it is open waits.
 
-    What kept it from opening is raised to each of its users: an OSError as SandboxUnavailable, for it is none of the file's
-    that a tool asks for.
+    An error that kept it from opening is raised to each of its users: an OSError as SandboxUnavailable, since a tool would
+    take it for an error of the file that it asks for.
     """
 
     def __init__(self, opened: asyncio.Task[SeatWorkspace]) -> None:

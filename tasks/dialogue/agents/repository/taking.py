@@ -11,7 +11,7 @@ from tasks.dialogue.workspaces import SeatWorkspace
 
 _HISTORY_GONE = 3
 _GIT_FAILED = 128
-"""git's own word that it gave up. What is above it is a signal, and 127 that there is no git."""
+"""git's own word that it gave up. A status above it is a signal's, and 127 tells that there is no git."""
 _SCRIPT = r"""
 command -v git >/dev/null || exit 127
 own=/tmp/.parley-git
@@ -41,7 +41,7 @@ async def take_patch(workspace: SeatWorkspace, place: str = "/testbed") -> tuple
     Where a changed line is not UTF-8, the diff is git's binary one: another encoding would be another patch.
 
     Raises:
-        SandboxUnavailable: git is not there, ran out of time or memory, or was ended. That is no failure of the agent's.
+        SandboxUnavailable: git is not there, ran out of time or memory, or was ended: no failure of the agent's.
     """
     patch, how = await _diff(workspace, place, _AS_TEXT)
     text = _text(patch)
