@@ -122,5 +122,5 @@ def _read(home: Path) -> list[Calibration]:
         return []
     except (OSError, ValueError, TypeError, ValidationError) as error:
         raise ConfigError(
-            f"{path} does not hold calibrations ({type(error).__name__}): remove it, or `parley doctor --calibrate`"
+            f"{path} does not hold calibrations ({type(error).__name__}): remove the file, or type `parley doctor --calibrate`"
         ) from error

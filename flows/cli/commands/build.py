@@ -74,14 +74,16 @@ def build(
 
     if what in layouts():
         if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
-            raise ConfigError(f"{what} is laid out in a folder: name it by --out; besides, --checkout and --only count")
+            raise ConfigError(f"{what} is laid out in a folder: name the folder by --out. Only --checkout and --only go with it")
         _lay_out(what, out, parse_options(checkout or [], "--checkout", CHECKOUT), only or (), json_output)
         return
     if checkout or only:
-        raise ConfigError(f"--checkout and --only are of files that are laid out ({', '.join(layouts())}), not of {what}")
+        raise ConfigError(f"--checkout and --only belong to builds that lay files out ({', '.join(layouts())}), not to {what}")
     if what in builds():
         if any((judge, embedder, data, dataset_version, option, limit, dry_run, budget)) or len(model or ()) > 1:
-            raise ConfigError(f"{what} is made from runs: name them by --run, or one --model; besides, --out and --force count")
+            raise ConfigError(
+                f"{what} is made from runs: name the runs by --run, or one --model. Only --out and --force go with them"
+            )
         _from_runs(what, run or (), model[0] if model else None, out or LOGS, force, json_output)
         return
     from tasks.planning.builds.build_plan import constructions
@@ -91,7 +93,7 @@ def build(
     if run:
         raise ConfigError(f"{what} is made by model calls, not from runs: leave --run out, and name its models by --model")
     if out is None and not dry_run:
-        raise ConfigError(f"{what} makes a folder of files: name it by --out DIR")
+        raise ConfigError(f"{what} makes a folder of files: name the folder by --out DIR")
     from sandbox.registry import default_name
     from tasks.planning.request import BuildRequest, ModelRequest
 
@@ -164,7 +166,7 @@ def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str
     else:
         print("\n".join((*told, f"in {out}")))
     if any(": FAILED: " in line for line in told):
-        raise ParleyError("not all of it could be laid out; type the same again to go on with the rest")
+        raise ParleyError("some files could not be laid out, see FAILED above; type the same command again to go on with them")
 
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:

@@ -161,7 +161,7 @@ def export(
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
-        raise UsageError(f"{what} is of one run: name it by --run RUN. See `parley list runs`")
+        raise UsageError(f"{what} takes one run: name the run by --run RUN. See `parley list runs`")
     if of_folder:
         print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
         return

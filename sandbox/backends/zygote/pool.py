@@ -69,7 +69,7 @@ class Lease:
         except ZygoteGone as error:
             self.discard()
             if self._pinned:
-                raise SandboxUnavailable(f"zygote: it ended between two commands of a session: {error}") from error
+                raise SandboxUnavailable(f"zygote: the warm Python ended between two commands of a session: {error}") from error
         self._zygote = zygote = self._kind.start()
         try:
             return zygote, use(zygote)

@@ -99,7 +99,7 @@ def _speaker(request: CastRequest, feedback: FeedbackSetting) -> SimulatedFeedba
     if feedback.verbal is VerbalFeedback.NONE:
         return None
     if request.simulator is None:
-        raise ConfigError(f"setting convcode.{request.setting} has verbal feedback: name who speaks by `--simulator SPEC`")
+        raise ConfigError(f"setting convcode.{request.setting} has verbal feedback: name the user's model by `--simulator SPEC`")
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT
     return SimulatedFeedback(
         model=request.simulator,

@@ -24,7 +24,7 @@ def cast(request: CastRequest) -> Cast:
     is_alone = request.setting == FIRST_QUERY
     if request.make_seat is not None and request.simulator is None and not is_alone:
         raise ConfigError(
-            f"setting dialogue_swebench.{request.setting} has a simulated user: name who speaks by `--simulator SPEC`"
+            f"setting dialogue_swebench.{request.setting} has a simulated user: name its model by `--simulator SPEC`"
         )
     opening = next(turn.content or "" for turn in request.dialog.turns if turn.role is Role.USER)
     user = IssueUser(

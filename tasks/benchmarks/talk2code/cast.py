@@ -51,7 +51,7 @@ def _scripted(dialog: Dialog, subject: Seat) -> Cast:
 def _interactive(request: CastRequest) -> Cast:
     """The golden dialogue gives its first message and its persona. The simulator alone learns problem and reference."""
     if request.simulator is None:
-        raise ConfigError(f"setting talk2code.{request.setting} has a simulated user: name who speaks by `--simulator SPEC`")
+        raise ConfigError(f"setting talk2code.{request.setting} has a simulated user: name its model by `--simulator SPEC`")
     labels, turns = dict(request.dialog.labels), turns_of(request.options)
     language, entry_point = LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT]
     opening = next(turn for turn in request.dialog.turns if turn.role is Role.USER)

@@ -197,7 +197,7 @@ def _choose_models(request: BuildRequest, construction: Construction) -> dict[st
 def _choose_embedder(request: BuildRequest, construction: Construction) -> EmbedderChoice | None:
     asked = request.embedder
     if asked is None and construction.needs_embedder:
-        raise ConfigError(f"{request.what} compares texts by their vectors. Name what makes them by --embedder SPEC")
+        raise ConfigError(f"{request.what} compares texts by their vectors. Name an embedder by --embedder SPEC")
     if asked is None:
         return None
     if not construction.needs_embedder:

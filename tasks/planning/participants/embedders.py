@@ -26,7 +26,7 @@ def choose_embedder(
     if asked is None:
         who = f"agent {request.model.agent}" if _agent_needs_embedder(request) else f"{benchmark.name}.{setting}"
         raise ConfigError(
-            f"{who} compares texts by their vectors. Name what makes them by --embedder (`embedder` in a"
+            f"{who} compares texts by their vectors. Name an embedder by --embedder SPEC (`embedder` in a"
             " night's configuration): bge-m3, openai:MODEL@BASE_URL, or without a network embedded:minilm"
         )
     before = resumed.embedder.revision if resumed and resumed.embedder and resumed.embedder.provider == "openai" else None

@@ -52,8 +52,8 @@ def _made(record: RunRecord, because: str) -> Release:
         raise UsageError(f'{name} is released by a reason that tables can show: --because "why its numbers may be read"')
     if record.status == "finished":
         raise UsageError(
-            f"{name} passed its checks. If a publication withholds it, its files were changed or damaged, which no word mends:"
-            " `parley publish` tells which"
+            f"{name} passed its checks. If a publication withholds it, its files were changed or damaged, which no release"
+            " mends: `parley publish` names the files"
         )
     if record.status == "incomplete":
         raise UsageError(f"{name} did not come to its end. Type its command again: finished work is not done twice")

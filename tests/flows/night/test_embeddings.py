@@ -149,5 +149,5 @@ def test_a_setting_asks_for_the_embedder_that_it_needs_and_refuses_one_that_it_d
     needed = parley_process(plugged_home, "run", "alike.ask", *run)
     unneeded = parley_process(plugged_home, "run", "alike.plain", *run, "--embedder", "openai:m@http://127.0.0.1:9/v1")
     assert (needed.code, unneeded.code) == (2, 2)
-    assert "alike.ask compares texts by their vectors. Name what makes them by --embedder" in needed.err
+    assert "alike.ask compares texts by their vectors. Name an embedder by --embedder SPEC" in needed.err
     assert "nothing in alike.plain reads vectors. Leave it out" in unneeded.err

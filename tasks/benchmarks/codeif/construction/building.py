@@ -77,7 +77,7 @@ async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
     """What a model says of the chosen comments, those of one name together, the most frequent first."""
     comments = comments_of(request.staged)
     if request.embedder is None:
-        raise ConfigError("comments are chosen by their vectors: name what makes them by --embedder SPEC")
+        raise ConfigError("comments are chosen by their vectors: name an embedder by --embedder SPEC")
     vectors = await request.embedder.find(comments)
     known = [comment for comment in comments if comment in vectors]
     chosen = [known[n] for n in k_centres([vectors[text] for text in known], int(request.options[SELECTED]))]

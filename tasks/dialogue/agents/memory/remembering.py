@@ -246,7 +246,7 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
     async def begin(request: AgentRequest) -> AsyncIterator[MakeSeat]:
         vectors = request.embedder
         if vectors is None:
-            raise ConfigError(f"agent {name} compares texts by their vectors: name what makes them by --embedder")
+            raise ConfigError(f"agent {name} compares texts by their vectors: name an embedder by --embedder SPEC")
 
         def seat(history: HistoryPolicy) -> RememberingSubject:
             return RememberingSubject(ChatSubject(request.model, request.sampling, history), vectors, make())
