@@ -5,16 +5,25 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.night.spending import require_prices
 from flows.text.results import print_rows
+from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
+from tasks.planning.dataset import reading_once
 from tasks.planning.plan import plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
 
-def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], *, json_output: bool) -> None:
-    """Print an estimate for each request."""
-    estimates = [estimate(plan_run(request, home)) for request in requests]
+def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None = None, *, json_output: bool) -> None:
+    """Print an estimate for each request.
+
+    Raises:
+        ConfigError: the budget needs a price that nobody stated.
+    """
+    with reading_once():
+        require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
+        estimates = [estimate(plan_run(request, home)) for request in requests]
     if json_output:
         for one in estimates:
             print(json.dumps(asdict(one)))

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,21 +41,21 @@ def evaluate(
         with_canary: try known attacks on the sandbox first.
         runs_at_once: runs that go side by side; None for one after another.
     """
+    aside = partial(print, file=sys.stderr if json_output else sys.stdout)
+    if dry_run:
+        from flows.night.before.absent_engine import plannable_without_vllm
+
+        requests = plannable_without_vllm(requests, aside)
     if budget:
         from flows.night.subsample import subsampled
 
         requests, told = subsampled(home, requests, budget)
         if told:
-            print(told, file=sys.stderr if json_output else sys.stdout)
+            aside(told)
     if dry_run:
-        from flows.night.spending import require_prices
         from flows.text.dry_run import show_dry_run
-        from tasks.planning.dataset import reading_once
-        from tasks.planning.plan import plan_run
 
-        with reading_once():
-            require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
-            show_dry_run(home, requests, json_output=json_output)
+        show_dry_run(home, requests, budget, json_output=json_output)
         return
     from flows.night.invocation import run_night
     from flows.night.telling.progress import board_for_terminal

@@ -73,3 +73,19 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
     ]
     stages = ask(standing_home, f"SELECT DISTINCT stage FROM stage_times WHERE run_id = '{run['run_id']}' ORDER BY ALL")
     assert [row["stage"] for row in stages] == ["converse", "stage"]
+
+
+def test_a_dry_run_prints_the_command_where_vllm_is_not(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_VLLM", str(tmp_path / "nowhere"))
+    weights = tmp_path / "tiny"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    asked = (*SAMPLE, "--model", f"vllm:{weights}")
+    done = parley(home, *asked, "--dry-run", "--json")
+    assert done.json()["serves"][0].startswith(f"{tmp_path / 'nowhere'} serve {weights} --served-model-name ")
+    assert done.err.startswith("vLLM is not on this machine. Its version, which the ids of runs of vllm:tiny hold, is not known")
+    refused = parley(home, *asked)
+    assert refused.code == 2, "only a dry run can do without"
+    assert "need vLLM" in refused.err
+    stated = parley(home, *asked, "--revision", "a", "--dry-run")
+    assert (stated.code, "not on this machine" in stated.out) == (0, False)

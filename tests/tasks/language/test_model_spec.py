@@ -144,6 +144,7 @@ def test_local_weights_are_known_by_their_content(tmp_path: Path) -> None:
         folder = tmp_path / place / "Tiny"
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(b"weights")
     first, second = (parse_model(f"vllm:{tmp_path / place / 'Tiny'}", revision="r") for place in ("here", "there"))
     assert first.identity == second.identity
     assert (first.identity.name, first.endpoint.path) == ("Tiny", str(tmp_path / "here" / "Tiny"))

@@ -43,6 +43,7 @@ def weights(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
     return folder
 
 
