@@ -90,8 +90,7 @@ def _agents(_home: Home) -> Rows:
 
 
 def _builds(_home: Home) -> Rows:
-    from flows.cli.exports.building import builds, layouts
-    from tasks.planning.builds.build_plan import constructions
+    from tasks.benchmarks.known_builds import builds, constructions, layouts
 
     rows = [(name, f"runs of {', '.join(made.settings)}", "", made.help) for name, (_, made) in builds().items()]
     rows += [(name, "the package registry, git checkouts", "", layout.help) for name, layout in layouts().items()]

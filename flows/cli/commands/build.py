@@ -70,7 +70,7 @@ def build(
     json_output: Json = False,
 ) -> None:
     """Make files from finished runs, or a dataset by model calls. After a stop, type the same again: the build goes on."""
-    from flows.cli.exports.building import builds, layouts
+    from tasks.benchmarks.known_builds import builds, constructions, layouts
 
     if what in layouts():
         if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
@@ -86,8 +86,6 @@ def build(
             )
         _from_runs(what, run or (), model[0] if model else None, out or LOGS, force, json_output)
         return
-    from tasks.planning.builds.build_plan import constructions
-
     if what not in constructions():
         raise UnknownName("build", what, sorted((*builds(), *constructions(), *layouts())), "`parley list builds` shows them")
     if run:
@@ -157,7 +155,7 @@ def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, for
 
 
 def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], json_output: bool) -> None:
-    from flows.cli.exports.building import layouts
+    from tasks.benchmarks.known_builds import layouts
 
     places = {name: Path(path).absolute() for name, path in checkouts.items()}
     told = layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))

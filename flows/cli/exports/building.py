@@ -7,26 +7,14 @@ from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
-from tasks.benchmarks.results import Build, FinishedRun, Layout
+from tasks.benchmarks.known_builds import builds
+from tasks.benchmarks.results import Build, FinishedRun
 from tasks.planning.known_runs import find_run
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.owed import read_episodes
 from tasks.storage.parquet_store import Lake
-
-
-def builds() -> dict[str, tuple[Benchmark, Build]]:
-    """Every benchmark's builds, by the name to type."""
-    benchmarks = [registry.load(name) for name in registry.names()]
-    return {f"{b.name}-{name}": (b, build) for b in benchmarks for name, build in b.results.builds.items()}
-
-
-def layouts() -> dict[str, Layout]:
-    """Every benchmark's layouts, by the name to type."""
-    benchmarks = [registry.load(name) for name in registry.names()]
-    return {f"{b.name}-{name}": layout for b in benchmarks for name, layout in b.results.layouts.items()}
 
 
 def build(home: Home, what: str, run_ids: Sequence[str], model: str | None, out: Path, *, replace: bool) -> tuple[str, ...]:

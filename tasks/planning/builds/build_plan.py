@@ -16,7 +16,7 @@ from schemas.content_id import content_id, text_digest
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, UnknownName
 from schemas.run import Limits, ModelEndpoint, ModelIdentity, Sampling
-from tasks.benchmarks import registry
+from tasks.benchmarks import known_builds
 from tasks.benchmarks.construction import Construction
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
@@ -129,19 +129,13 @@ class BuildPlan:
         (self.folder / FINISHED).touch()
 
 
-def constructions() -> dict[str, tuple[Benchmark, Construction]]:
-    """Every benchmark's constructions, by the name to type."""
-    benchmarks = [registry.load(name) for name in registry.names()]
-    return {f"{b.name}-{name}": (b, made) for b in benchmarks for name, made in b.constructions.items()}
-
-
 def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     """Plan one build.
 
     Raises:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
-    known = constructions()
+    known = known_builds.constructions()
     if request.what not in known:
         raise UnknownName("build", request.what, sorted(known), "`parley list builds` shows them")
     benchmark, construction = known[request.what]

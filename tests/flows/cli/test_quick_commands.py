@@ -29,6 +29,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("run", "--help"), EVERYTHING),
         (("list", "benchmarks"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
         (("list", "metrics"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
+        (("list", "builds"), tuple(name for name in EVERYTHING if name not in ("rich", "yaml"))),
         (("list", "runs"), (*ORCHESTRATION, *NUMBERS, "numpy", "duckdb")),
         (("list", "models", "--json"), (*ORCHESTRATION, *NUMBERS, "numpy", "duckdb", "rich")),
         (("list", "episodes", "--first"), (*ORCHESTRATION, *NUMBERS, "numpy", "duckdb", "rich")),
