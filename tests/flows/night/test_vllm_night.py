@@ -22,6 +22,7 @@ def test_each_dialogue_stays_with_one_replica_and_the_tables_tell_what_they_did(
     weights = tmp_path / "tiny"
     weights.mkdir()
     (weights / "config.json").write_text("{}")
+    (weights / "model.safetensors").write_bytes(b"weights")
     serve = ("--serve", "replicas=2", "--serve", f"command={vllm_program.install(tmp_path)}")
     asked = (*SAMPLE, "--model", f"vllm:{weights}", *serve)
     (dry,) = [parley(standing_home, *asked, "--dry-run", "--json").json()]
@@ -80,6 +81,7 @@ def test_a_dry_run_prints_the_command_where_vllm_is_not(home: Path, tmp_path: Pa
     weights = tmp_path / "tiny"
     weights.mkdir()
     (weights / "config.json").write_text("{}")
+    (weights / "model.safetensors").write_bytes(b"weights")
     asked = (*SAMPLE, "--model", f"vllm:{weights}")
     done = parley(home, *asked, "--dry-run", "--json")
     assert done.json()["serves"][0].startswith(f"{tmp_path / 'nowhere'} serve {weights} --served-model-name ")
