@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
 from schemas.problem import Problem
-from schemas.score import Score
+from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.setting import Options
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
+    from tasks.metrics.registry import Metric
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,32 @@ class ScoreRequest:
     vectors: "Mapping[str, Vector]" = field(default_factory=dict[str, "Vector"])
     """Text -> vector of length 1, for what `texts_to_embed` names of all requests. A blank text has none, nor one that is
     longer than the embedder takes."""
+
+    def row(
+        self,
+        played: Played,
+        metric: "Metric[..., Any]",
+        value: float | UnscoredReason,
+        *,
+        turn: int = 0,
+        instruction_id: str | None = None,
+    ) -> Score:
+        """A metric's value of one of the episodes, or why it has none. Turn 0 is the whole dialogue."""
+        missing = isinstance(value, UnscoredReason)
+        return Score(
+            run_id=self.run_id,
+            benchmark=played.episode.benchmark,
+            model=played.episode.model,
+            episode_id=played.episode.episode_id,
+            problem_id=self.problem.problem_id,
+            sample=self.sample,
+            turn=turn,
+            instruction_id=instruction_id,
+            metric=metric.name,
+            metric_version=metric.version,
+            value=None if missing else value,
+            unscored_reason=value if missing else None,
+        )
 
 
 class TextsToEmbed(Protocol):

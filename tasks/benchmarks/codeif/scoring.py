@@ -94,7 +94,7 @@ def scored_rounds(setting: str, dialog: Dialog, episode: Episode) -> tuple[Round
 
 def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
     """One score for each turn and metric defined there; unscored, with its reason, where it cannot be measured."""
-    problem, episode = request.problem, played.episode
+    episode = played.episode
     rounds = scored_rounds(request.setting, played.dialog, episode)
     outcomes = {(verdict.turn, verdict.instruction_id): verdict.outcome for verdict in played.verdicts}
     lacking = {(v.turn, v.instruction_id): v.reason for v in played.verdicts if v.outcome is Outcome.UNSCORED}
@@ -102,23 +102,9 @@ def _episode_scores(request: ScoreRequest, played: Played) -> tuple[Score, ...]:
 
     def one(turn: int, metric: TurnMetric, needed: Needed) -> Score:
         reason = _missing(needed(rounds, turn), outcomes, lacking, episode)
-        value = None if reason else metric(by_turn, turn)
-        if value is None and reason is None:
-            reason = UnscoredReason.NOTHING_TO_FORGET
-        return Score(
-            run_id=request.run_id,
-            benchmark=episode.benchmark,
-            model=episode.model,
-            episode_id=episode.episode_id,
-            problem_id=problem.problem_id,
-            sample=episode.sample,
-            turn=turn,
-            instruction_id=rounds[turn - 1].instruction_id,
-            metric=metric.name,
-            metric_version=metric.version,
-            value=value,
-            unscored_reason=reason,
-        )
+        value = metric(by_turn, turn) if reason is None else reason
+        found = UnscoredReason.NOTHING_TO_FORGET if value is None else value
+        return request.row(played, metric, found, turn=turn, instruction_id=rounds[turn - 1].instruction_id)
 
     return tuple(
         one(turn, metric, needed)

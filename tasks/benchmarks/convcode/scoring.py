@@ -159,18 +159,4 @@ def _told_the_code(played: Played, step: Step, feedback: str) -> float | Unscore
 
 
 def _row(request: ScoreRequest, played: Played, turn: int, metric: Metric[..., float], value: float | UnscoredReason) -> Score:
-    missing = isinstance(value, UnscoredReason)
-    return Score(
-        run_id=request.run_id,
-        benchmark=played.episode.benchmark,
-        model=played.episode.model,
-        episode_id=played.episode.episode_id,
-        problem_id=request.problem.problem_id,
-        sample=request.sample,
-        turn=turn,
-        instruction_id=BASE_INSTRUCTION if turn else None,
-        metric=metric.name,
-        metric_version=metric.version,
-        value=None if missing else value,
-        unscored_reason=value if missing else None,
-    )
+    return request.row(played, metric, value, turn=turn, instruction_id=BASE_INSTRUCTION if turn else None)

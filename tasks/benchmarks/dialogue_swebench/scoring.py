@@ -56,7 +56,7 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
 
 def score(request: ScoreRequest) -> Sequence[Score]:
     """The scores of each dialogue with one sample of an instance."""
-    return [_row(request, played, *one) for played in request.played for one in _scores(request, played)]
+    return [request.row(played, *one) for played in request.played for one in _scores(request, played)]
 
 
 def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float], Value]]:
@@ -159,20 +159,3 @@ def _user(judgements: Sequence[JudgeVerdict], n_replies: int) -> Values:
         sum(all(turn.get(name) for name in CRITERIA) for turn in met.values()), n_replies
     )
     return shares
-
-
-def _row(request: ScoreRequest, played: Played, metric: Metric[..., float], value: Value) -> Score:
-    missing = isinstance(value, UnscoredReason)
-    return Score(
-        run_id=request.run_id,
-        benchmark=played.episode.benchmark,
-        model=played.episode.model,
-        episode_id=played.episode.episode_id,
-        problem_id=request.problem.problem_id,
-        sample=request.sample,
-        turn=0,
-        metric=metric.name,
-        metric_version=metric.version,
-        value=None if missing else value,
-        unscored_reason=value if missing else None,
-    )

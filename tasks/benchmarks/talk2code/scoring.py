@@ -62,7 +62,7 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
 
 def score(request: ScoreRequest) -> Sequence[Score]:
     """The scores of each dialogue with one sample of a task."""
-    return [_row(request, played, *one) for played in request.played for one in _scores(request, played)]
+    return [request.row(played, *one) for played in request.played for one in _scores(request, played)]
 
 
 def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float] | Metric[..., float | None], Value]]:
@@ -145,20 +145,3 @@ def _level(played: Played) -> Value:
         said = None if judged is None else judged.unscored_reason
         return UnscoredReason.INFRA if said is None else UnscoredReason(said)
     return level_kept(judged.label, dict(played.dialog.labels)[LEVEL])
-
-
-def _row(request: ScoreRequest, played: Played, metric: Metric[..., float] | Metric[..., float | None], value: Value) -> Score:
-    missing = isinstance(value, UnscoredReason)
-    return Score(
-        run_id=request.run_id,
-        benchmark=played.episode.benchmark,
-        model=played.episode.model,
-        episode_id=played.episode.episode_id,
-        problem_id=request.problem.problem_id,
-        sample=request.sample,
-        turn=0,
-        metric=metric.name,
-        metric_version=metric.version,
-        value=None if missing else value,
-        unscored_reason=value if missing else None,
-    )

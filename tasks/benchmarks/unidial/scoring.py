@@ -55,21 +55,8 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
             continue
         for spec, instruction_id in numbered_metrics(turn):
             value = tested(played, turn, instruction_id) if is_tested(spec) else _value(request.options, played, turn, spec)
-            missing = UnscoredReason.UNDEFINED if value is None else value
-            yield Score(
-                run_id=request.run_id,
-                benchmark=played.episode.benchmark,
-                model=played.episode.model,
-                episode_id=played.episode.episode_id,
-                problem_id=request.problem.problem_id,
-                sample=request.sample,
-                turn=turn.turn,
-                instruction_id=instruction_id,
-                metric=METRICS[spec.name].name,
-                metric_version=METRICS[spec.name].version,
-                value=None if isinstance(value, UnscoredReason) else value,
-                unscored_reason=missing if isinstance(missing, UnscoredReason) else None,
-            )
+            found = UnscoredReason.UNDEFINED if value is None else value
+            yield request.row(played, METRICS[spec.name], found, turn=turn.turn, instruction_id=instruction_id)
 
 
 def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Value:
