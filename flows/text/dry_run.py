@@ -14,6 +14,9 @@ from tasks.planning.plan import plan_run
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
+_OF_SOME = ("simulator calls", "judge calls")
+"""Columns that stand there where a run has any."""
+
 
 def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None = None, *, json_output: bool) -> None:
     """Print an estimate for each request.
@@ -55,7 +58,8 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
         )
         for e in estimates
     ]
-    print_rows("Dry run: nothing was started", columns, rows)
+    shown = [at for at, column in enumerate(columns) if column not in _OF_SOME or any(row[at] for row in rows)]
+    print_rows("Dry run: nothing was started", [columns[at] for at in shown], [[row[at] for at in shown] for row in rows])
     if len(estimates) > 1:
         print(f"In all: {_in_all(estimates)}.")
     print(

@@ -265,6 +265,18 @@ def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -
     line = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run", "--json", "--price", "1", "2").json()
     assert (line["episodes"], line["owed"], line["calls"]) == (8, 8, 38)
     assert line["usd"] > 0
+    shown = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run").out.partition("Calls are exact")[0]
+    assert shown.split()[-9:] == [
+        "codeif.static",
+        "control:gold",
+        "8",
+        "8",
+        "38",
+        *(str(line[f"{way}_tokens"]) for way in ("input", "output")),
+        "no",
+        "price",
+    ]
+    assert max(map(len, shown.splitlines())) <= 100
     assert not elsewhere.exists()
     assert parley(home, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()["calls"] == 0
 
