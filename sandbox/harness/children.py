@@ -1,7 +1,7 @@
 """Several instructions on one answer: the code ran once, and each one's tests start from the state that it left, in a child.
 
-Trusted, in the judged program. What a plain fork would change in a child is left as it is: no hook of `os.register_at_fork` is
-called and no random state is renewed. Where code leaves what a fork does not hand on (a thread, a child, a timer), or what
+Trusted, in the judged program. A child differs from its parent in less than after a plain fork: no hook of `os.register_at_fork`
+is called and no random state is renewed. Where code leaves what a fork does not hand on (a thread, a child, a timer), or what
 children would share (an open file, memory), `why_alone` says so, and each instruction has the code run for itself.
 """
 

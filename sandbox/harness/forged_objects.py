@@ -1,7 +1,7 @@
 """Tells whose objects they are that compare with too much: the tests' own and the project's may, the candidate's may not.
 
-An object is known by the code that compares it, and that code by the file whose text compiles to it. What the tests themselves
-made of a lenient kind, `ANY` and `pytest.approx`, is known by its identity. No class is defined here.
+An object is known by the code that compares it, and that code by the file whose text compiles to it. The tests' own objects of a
+lenient kind, `ANY` and `pytest.approx`, are known by their identity. No class is defined here.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _ASSERTIONS = {
     **{f"assert{name}": COMPARISONS.index(kind) for name, kind in _OTHERS.items()},
 }
 _LENIENT = ("ANY", "approx")
-"""Names of objects that equal many things. What an import gives counts by its identity alone (see `leniency`)."""
+"""Names of objects that equal many things. An import gives the object itself, which counts by identity (see `leniency`)."""
 _BUILDERS = (dict, list, tuple, set, frozenset, zip, enumerate, reversed, iter, all, any, len, str, repr)
 """Built-ins that hand none of their arguments to the candidate."""
 _function_kind = type(lambda: None)

@@ -244,7 +244,7 @@ def main(start: Callable[[int, int, int], dict[str, Any]] | None = None) -> None
 
     Args:
         start: has the program's process made elsewhere, given its ends of the two pipes and our end towards it. It returns
-            the same as `own_child`. That process then calls `run_judged`.
+            the same as `own_child`. The process that it made calls `run_judged`.
     """
     report = int(os.environ.pop("PARLEY_REPORT_FD"))
     prctl(_PR_SET_DUMPABLE, 0)

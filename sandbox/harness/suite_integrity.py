@@ -1,7 +1,7 @@
 """Remembers the functions and classes of pytest, pluggy and unittest, and of the tests, and accuses a project that replaced one.
 
-What was there before the project's code ran, or when a module of the tests had run to its end, is known by its identity: a name
-has to go on meaning the same object, and a function the same code. A new name may come, unless it hides one that was there.
+All that was there before the project's code ran, or when a module of the tests had run to its end, is known by its identity: a
+name has to go on meaning the same object, and a function the same code. A new name may come, unless it hides one that was there.
 Trusted, standard library only; no class is defined here.
 """
 

@@ -1,8 +1,8 @@
 """The supervisor's part where several instructions' tests start from the state that the code left, each in a child.
 
 Children run one after another, each over a channel with a key of its own, so that nothing that one has said can be said again by
-another. What a child leaves in files is undone before the next begins; after one that left a process, or did not read what it
-was told, none begins any more. What is not said to have passed here is run again alone.
+another. Files are put back as they were before the next child begins; after one that left a process, or did not read what it was
+told, none begins any more. All tests that are not said to have passed here are run again alone.
 """
 
 from __future__ import annotations
