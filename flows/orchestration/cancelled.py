@@ -28,7 +28,7 @@ def cancel_below(flow_run_id: UUID, began: datetime, name: str, message: str) ->
 
     Args:
         flow_run_id: the run.
-        began: when its end began. What crashed earlier stays crashed.
+        began: when its end began. A run that crashed earlier stays crashed.
         name: of their state, which the UI shows.
         message: why.
     """

@@ -1,10 +1,10 @@
 """Runs a project's tests with pytest: nodes that its candidate was asked for, or files of a repository that it changed.
 
 In a repository the candidate is a whole project, which may look at frames and patch what it likes: nobody watches what it does.
-Both are held to three things alike. The tests' text is what it was before code of the project ran (`tests_text`). Functions of
-pytest and of the tests are the objects that they were (`suite_integrity`). No object of the candidate's that equals much takes part
-in a comparison of the tests (`comparison`, `forged_objects`). Plugins come from the environment alone, and tests of our own run behind the
-others (`canary_tests`).
+Both are held to three things. The tests' text is what it was before code of the project ran (`tests_text`). Functions of pytest
+and of the tests are the objects that they were (`suite_integrity`). No object of the candidate's that equals much takes part in a
+comparison of the tests (`comparison`, `forged_objects`). Plugins come from the environment alone, and tests of our own run behind
+the others (`canary_tests`).
 
 Trusted, standard library and the environment's pytest only. No class is defined here.
 """

@@ -1,6 +1,7 @@
 """Holds the tests' text to what it was before any code of the project ran, and has their comparisons looked at.
 
-pytest must compile the file's text of then, and another loader must run, under such a file's name, what that text compiles to. A function counts as a file's by its code, never by the name of a file that it bears.
+pytest must compile the file's text of then, and another loader must run, under such a file's name, what that text compiles to.
+A function counts as a file's by its code, never by the name of a file that it bears.
 
 Trusted, standard library and the environment's pytest only. No class is defined here.
 """
