@@ -278,6 +278,6 @@ def _failed(night_id: str, reports: Sequence[RunReport]) -> Iterator[FailedRun]:
 
 
 def _record_publication(tonight: Night, n_kept: int) -> None:
-    """Keep how long it took; it was not over when the night was recorded. The warehouse shows it from the next one on."""
+    """Keep how long it took. It cannot be in the warehouse that it made, so it has a table of its own in the lake."""
     times = tonight.board.times(tonight.night_id)[n_kept:]
-    Lake(tonight.home.lake).write_part("stage_times", times, "1", night_id=tonight.night_id)
+    Lake(tonight.home.lake).write_part("publication_times", times, "0", night_id=tonight.night_id)

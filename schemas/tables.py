@@ -121,6 +121,7 @@ TABLES: dict[str, Table] = {
         Table("releases", Release, 1, _RUN),
         Table("serving", Serving, 1, ("night_id",)),
         Table("stage_times", StageTime, 1, ("night_id",)),
+        Table("publication_times", StageTime, 1, ("night_id",), is_loaded=False),
         Table("failed_runs", FailedRun, 1, ("night_id",)),
     )
 }

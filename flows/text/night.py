@@ -97,7 +97,8 @@ def seconds_of(lake: Lake, night_id: str) -> Mapping[str, Mapping[str, float]]:
 
 
 def _times(lake: Lake, night_id: str) -> list[StageTime]:
-    return lake.read("stage_times", StageTime, night_id=night_id)
+    kept = ("stage_times", "publication_times")
+    return [time for table in kept for time in lake.read(table, StageTime, night_id=night_id)]
 
 
 def _summed(stages: Mapping[str, float]) -> str:

@@ -30,6 +30,7 @@ PINNED: dict[str, tuple[int, str]] = {
     "releases": (1, "d1390351b74d9acc6abe9e0ebe1e75a9"),
     "serving": (1, "61e39bb09cf763f0c59f921c5815c405"),
     "stage_times": (1, "cd981006bcc83b5486a94e6ae2636ff6"),
+    "publication_times": (1, "cd981006bcc83b5486a94e6ae2636ff6"),
     "failed_runs": (1, "ca00d1ed8033bd7c36b8ce3a20957d03"),
 }
 
