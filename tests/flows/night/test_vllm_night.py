@@ -55,6 +55,7 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
     weights = tmp_path / "stillborn"
     weights.mkdir()
     (weights / "config.json").write_text('{"of": "another model"}')
+    (weights / "model.safetensors").write_bytes(b"weights")
     serve = {"command": vllm_program.install(tmp_path), "environment": {"DIES_WITH": "no such device"}}
     config = {"workers": 1, "models": [{"spec": f"vllm:{weights}", "serve": serve}]}
     night = tmp_path / "night.yaml"

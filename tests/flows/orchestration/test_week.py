@@ -115,7 +115,7 @@ def ended(night: DeployedNight, wanted: str, inner: Mapping[str, str], asked: st
 
 def states(**steps: str) -> dict[str, str]:
     """Of the model that stays, and of these checkpoints."""
-    return {"openai:mock": "Completed", **{f"recorded:{step.replace('_', '-')}.jsonl": state for step, state in steps.items()}}
+    return {"openai:mock": "Completed", **{f"recorded:tuned/{step.replace('_', '-')}": state for step, state in steps.items()}}
 
 
 def test_six_nights(week: Week, tmp_path: Path) -> None:
