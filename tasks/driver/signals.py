@@ -26,6 +26,7 @@ INTERRUPTED, TERMINATED, STOPPED = 130, 143, 0
 _STOP = signal.SIGUSR1
 END_LIMIT_S = 8.0
 """From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
+_LOOK_EVERY_S = 0.2
 UNWOUND_LIMIT_S = 1.5
 """From the end of a flow's own work, after a signal, to the end of its process: time for Prefect to say so to its server."""
 
@@ -89,7 +90,7 @@ class _Watch:
 
     def _bound_the_end(self) -> None:
         while not self._came:
-            if not self._note(None):
+            if not self._note(_LOOK_EVERY_S):  # another thread may have read the note, and nothing more comes
                 return
         self._deadline = min(self._deadline, time.monotonic() + END_LIMIT_S)
         while self._came.count(signal.SIGINT) < 2 and (left_s := self._deadline - time.monotonic()) > 0:
