@@ -38,10 +38,10 @@ from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
 from schemas.errors import DiskFull, ParleyError, RunsFailed
+from schemas.lake.records import NightRecord
 from schemas.night.budget import Budget, CapSpent
 from schemas.night.work import FailedRun, StageTime
 from schemas.outside.display import plain_line
-from schemas.records import NightRecord
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.finished import as_published
 from tasks.planning.reporting.report import RunReport, works

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from schemas.episode import Episode
 from schemas.errors import ParleyError
-from schemas.records import QualityCheck, RunEpisode
-from schemas.rows import to_arrow
+from schemas.lake.records import QualityCheck, RunEpisode
+from schemas.lake.rows import to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS

@@ -10,8 +10,8 @@ from typing import Any
 from prefect import task
 
 from schemas.episode import Episode, Step
-from schemas.records import RunEpisode
-from schemas.rows import from_arrow
+from schemas.lake.records import RunEpisode
+from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size

@@ -119,7 +119,7 @@ def test_every_room_stands_in_its_packages_readme(package: str) -> None:
 
 
 def test_the_readme_has_one_picture_whose_tables_exist() -> None:
-    from schemas.tables import TABLES
+    from schemas.lake.tables import TABLES
 
     pictures = [block for language, block in FENCE.findall(README.read_text(encoding="utf-8")) if language == "mermaid"]
     assert len(pictures) == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from schemas.errors import SchemaMismatch
-from schemas.tables import TABLES
+from schemas.lake.tables import TABLES
 from warehouse.object_path import ObjectPath
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def read_part(lake: Path, partition: Partition, part: Part) -> "pa.Table":
     """
     import pyarrow as pa
 
-    from schemas.rows import check_version
+    from schemas.lake.rows import check_version
 
     path = lake / partition.folder / part.name
     try:
@@ -165,7 +165,7 @@ def is_other_version(table: str, path: Path) -> bool:
     """Whether a part is a whole file of its table, written by another schema version."""
     import pyarrow as pa
 
-    from schemas.tables import NAME_KEY, VERSION_KEY
+    from schemas.lake.tables import NAME_KEY, VERSION_KEY
 
     try:
         metadata = read_schema(path).metadata or {}

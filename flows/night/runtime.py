@@ -37,7 +37,7 @@ from tasks.worker.purse import Purse
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from schemas.records import QualityCheck
+    from schemas.lake.records import QualityCheck
     from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
     from warehouse.checks.service import CheckService

@@ -13,7 +13,7 @@ from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.converse import Conversed, context_for, converse, settle
 from tasks.driver.embed_ahead import EmbedAhead

@@ -1,11 +1,11 @@
 """Has a deployed night heed Pause (in Prefect's UI) soon: Prefect itself looks only between two tasks, and one may take hours."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flows.orchestration.cancelled import cancel_below
+from tasks.driver.repeating import repeating
 from tasks.driver.signals import stop, terminated_in_time
 
 if TYPE_CHECKING:
@@ -45,18 +45,13 @@ def _looking(night: "FlowRunContext") -> Iterator[None]:
     """Stop the process once Prefect has heard from its server that the night is paused."""
     from prefect.exceptions import Pause
 
-    request, over = night.flow_run_suspension_request, threading.Event()
+    request = night.flow_run_suspension_request
 
-    def look() -> None:
-        while not over.wait(_LOOK_EVERY_S):
-            if request.is_requested():
-                stop(lambda: Pause(state=request.get_state()))
-                return
+    def look() -> bool:
+        if not request.is_requested():
+            return True
+        stop(lambda: Pause(state=request.get_state()))
+        return False
 
-    thread = threading.Thread(target=look, name="parley-pause", daemon=True)
-    thread.start()
-    try:
+    with repeating(look, _LOOK_EVERY_S, "parley-pause"):
         yield
-    finally:
-        over.set()
-        thread.join()

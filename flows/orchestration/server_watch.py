@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schemas.errors import ServerUnavailable
+from tasks.driver.repeating import repeating
 
 CHECK_S = 0.5
 MOST_STARTS = 5
@@ -22,22 +23,17 @@ def kept_up(is_missed: Callable[[], bool], start_again: Callable[[], None], answ
         start_again: starts it; returns before it answers.
         answered: set once it answered. Before that, whoever waits for the server learns of its end.
     """
-    over = threading.Event()
+    starts = 0
 
-    def watch() -> None:
-        starts = 0
-        while starts < MOST_STARTS and not over.wait(CHECK_S):
-            if answered.is_set() and is_missed():
-                starts += 1
-                try:
-                    start_again()
-                except (OSError, ServerUnavailable) as error:
-                    _LOG.warning("the Prefect server ended and could not be started again: %s", error)
+    def watch() -> bool:
+        nonlocal starts
+        if answered.is_set() and is_missed():
+            starts += 1
+            try:
+                start_again()
+            except (OSError, ServerUnavailable) as error:
+                _LOG.warning("the Prefect server ended and could not be started again: %s", error)
+        return starts < MOST_STARTS
 
-    thread = threading.Thread(target=watch, name="parley-prefect-watch", daemon=True)
-    thread.start()
-    try:
+    with repeating(watch, CHECK_S, "parley-prefect-watch"):
         yield
-    finally:
-        over.set()
-        thread.join()

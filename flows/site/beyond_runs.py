@@ -10,7 +10,7 @@ from flows.site.transcripts import turns_of
 from flows.text.night import seconds_of, withheld_lines
 from flows.text.work import work_lines
 from schemas.errors import UsageError
-from schemas.records import NightRecord
+from schemas.lake.records import NightRecord
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from warehouse.site_rows import SiteRows

@@ -138,7 +138,7 @@ def _lake(home: Home) -> "Lake":
 
 
 def _runs(home: Home) -> Rows:
-    from schemas.records import RunRecord
+    from schemas.lake.records import RunRecord
 
     lake = _lake(home)  # before what imports pyarrow
     from tasks.planning.reporting.releasing import released_because
@@ -162,14 +162,14 @@ def _runs(home: Home) -> Rows:
 
 
 def _models(home: Home) -> Rows:
-    from schemas.records import ModelRecord
+    from schemas.lake.records import ModelRecord
 
     columns = ("model", "revision", "weights_digest", "usd_per_million_input", "usd_per_million_output", "usd_per_hour")
     return columns, [tuple(getattr(m, c) for c in columns) for m in _lake(home).read("models", ModelRecord)]
 
 
 def _episodes(home: Home, run: str | None) -> Rows:
-    from schemas.records import RunEpisode, RunRecord
+    from schemas.lake.records import RunEpisode, RunRecord
 
     lake = _lake(home)
     columns = ("episode_id", "problem_id", "sample", "setting", "model", "run_id")

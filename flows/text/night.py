@@ -8,10 +8,10 @@ from datetime import datetime
 from flows.text.results import print_result_rows
 from flows.text.work import work_lines
 from schemas.errors import UsageError
+from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.budget import CapSpent
 from schemas.night.work import FailedRun, RunWork, StageTime
 from schemas.outside.display import plain_line
-from schemas.records import NightRecord, RunRecord
 from tasks.planning.known_runs import find_run
 from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home

@@ -3,9 +3,9 @@
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
+from schemas.lake.records import RunEpisode
+from schemas.lake.rows import from_arrow
 from schemas.outside.display import plain_text
-from schemas.records import RunEpisode
-from schemas.rows import from_arrow
 from schemas.verdict import TestVerdict
 from tasks.storage.contexts import context_of
 from tasks.storage.home import Home

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
+from schemas.lake.records import RunRecord
 from schemas.night.work import Difference
 from schemas.outside.display import plain_difference
-from schemas.records import RunRecord
 from schemas.run import RunSpec
 from tasks.planning.known_runs import find_run
 from tasks.planning.why_rerun import compare

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from schemas.content_id import content_id
+from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.work import FailedRun
-from schemas.records import NightRecord, RunRecord
 from schemas.run import ModelIdentity, Provider, RunSpec
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.releasing import released_because

@@ -1,7 +1,7 @@
 """Which judgements on the kept dialogues of a run are owed, before anything is started."""
 
 from schemas.episode import Episode
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
 from schemas.verdict import TestVerdict
 from tasks.driver.judging import Judgements, by_episode
 from tasks.planning.plan import RunPlan

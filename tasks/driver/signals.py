@@ -27,6 +27,7 @@ _STOP = signal.SIGUSR1
 END_LIMIT_S = 8.0
 """From the first signal to the end; `docker stop` sends SIGKILL after 10 s."""
 _LOOK_EVERY_S = 0.2
+"""The thread that bounds the end looks so often whether another one has read the note of a signal: it is not woken then."""
 UNWOUND_LIMIT_S = 1.5
 """From the end of a flow's own work, after a signal, to the end of its process: time for Prefect to say so to its server."""
 
@@ -90,7 +91,7 @@ class _Watch:
 
     def _bound_the_end(self) -> None:
         while not self._came:
-            if not self._note(_LOOK_EVERY_S):  # another thread may have read the note, and nothing more comes
+            if not self._note(_LOOK_EVERY_S):
                 return
         self._deadline = min(self._deadline, time.monotonic() + END_LIMIT_S)
         while self._came.count(signal.SIGINT) < 2 and (left_s := self._deadline - time.monotonic()) > 0:
@@ -98,7 +99,7 @@ class _Watch:
                 return
         self.end()
 
-    def _note(self, limit_s: float | None) -> bool:
+    def _note(self, limit_s: float) -> bool:
         """Take in what came, after waiting for it at most so long; whether more can come."""
         if not select.select([self._reading], [], [], limit_s)[0]:
             return True

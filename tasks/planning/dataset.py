@@ -10,8 +10,8 @@ from sandbox.workspace.interface import image_of
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
+from schemas.lake.rows import from_arrow
 from schemas.problem import Problem, QuarantinedRow
-from schemas.rows import from_arrow
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.storage.contexts import write_contexts

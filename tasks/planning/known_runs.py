@@ -1,8 +1,8 @@
 """Finds a run of the lake by its id, as a person types it."""
 
 from schemas.errors import UsageError
-from schemas.records import RunRecord
-from schemas.rows import from_arrow
+from schemas.lake.records import RunRecord
+from schemas.lake.rows import from_arrow
 from tasks.storage.parquet_store import Lake
 
 

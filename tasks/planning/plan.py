@@ -13,8 +13,8 @@ from sandbox.judging.function_tests import RUNNER_VERSION
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
-from schemas.records import RunEpisode, RunRecord
 from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.dialogue.agents import registry as agents

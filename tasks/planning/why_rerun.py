@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog
 from schemas.errors import UsageError
+from schemas.lake.records import RunRecord
+from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
-from schemas.records import RunRecord
-from schemas.rows import from_arrow
 from schemas.run import RubricJudge, RunSpec, judgement_id
 from schemas.verdict import verdict_id
 from tasks.benchmarks import registry

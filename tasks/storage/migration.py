@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas.errors import CorruptRows
-from schemas.records import RunRecord
-from schemas.rows import from_arrow, to_arrow
-from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
+from schemas.lake.records import RunRecord
+from schemas.lake.rows import from_arrow, to_arrow
+from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from warehouse.lake import Partition, list_lake, open_parquet, read_schema

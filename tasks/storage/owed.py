@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, StopReason
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
+from schemas.lake.tables import TABLES
 from schemas.run import RunSpec
-from schemas.tables import TABLES
 from tasks.storage.journaling.journal import Unfinished
 from tasks.storage.parquet_store import Lake, listing_again
 

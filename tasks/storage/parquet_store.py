@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from schemas.errors import SchemaMismatch
-from schemas.rows import check_version, from_arrow, to_arrow
-from schemas.tables import TABLES
+from schemas.lake.rows import check_version, from_arrow, to_arrow
+from schemas.lake.tables import TABLES
 from tasks.storage.disk import naming_full_disk
 from warehouse.lake import open_parquet
 from warehouse.object_path import ObjectPath

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from schemas.content_id import content_id, text_digest
 from schemas.errors import ModelUnavailable
-from schemas.tables import TABLES
+from schemas.lake.tables import TABLES
 from tasks.language.embedding import TEXTS_A_REQUEST, Embedder
 from tasks.storage.parquet_store import Lake, listing_again
 from tasks.storage.vector_segments import VectorSegments

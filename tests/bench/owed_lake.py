@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from schemas.tables import TABLES
+from schemas.lake.tables import TABLES
 from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
 from tests.bench.warehouse_lake import BENCHMARK, random_ids, write_bulk

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import StepKind
+from schemas.lake.records import ModelRecord, NightRecord, RunRecord
+from schemas.lake.tables import TABLES
 from schemas.problem import Instruction, Problem, TestSuite
-from schemas.records import ModelRecord, NightRecord, RunRecord
 from schemas.run import ModelIdentity, Provider, RunSpec
-from schemas.tables import TABLES
 from tasks.storage.parquet_store import Lake
 
 BENCHMARK = "codeif"

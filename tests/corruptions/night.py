@@ -15,7 +15,7 @@ from flows.night import stages
 from flows.night.runtime import Night
 from flows.night.telling.progress import Board
 from schemas.errors import ParleyError
-from schemas.records import QualityCheck
+from schemas.lake.records import QualityCheck
 from tasks import check_quality
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.finished import as_published, finished_report

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.tables import VERSION_KEY
+from schemas.lake.tables import VERSION_KEY
 
 Row = dict[str, Any]
 Rows = list[Row]

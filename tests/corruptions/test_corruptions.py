@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import ParleyError, UsageError
-from schemas.records import QualityCheck
+from schemas.lake.records import QualityCheck
 from tasks.benchmarks import registry
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from schemas.episode import Episode, StopReason
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
 from tasks.converse import _shards as converse_shards
 from tasks.converse import context_for, settle
 from tasks.driver.execution import execute_shards

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from schemas.episode import Episode, StopReason
-from schemas.records import RunEpisode
-from schemas.rows import from_arrow
+from schemas.lake.records import RunEpisode
+from schemas.lake.rows import from_arrow
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks import converse as converse_stage

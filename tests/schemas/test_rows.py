@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SchemaMismatch, UsageError
+from schemas.lake.rows import check_version, from_arrow, to_arrow
+from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY, Table
 from schemas.problem import QuarantinedRow
-from schemas.rows import check_version, from_arrow, to_arrow
-from schemas.tables import NAME_KEY, TABLES, VERSION_KEY, Table
 from tests.schemas.strategies import models
 
 tables = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -16,9 +16,9 @@ from pathlib import Path
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import StopReason
+from schemas.lake.records import ModelRecord, NightRecord
+from schemas.lake.records import RunStatus as Status
 from schemas.problem import Instruction, Problem, QuarantinedRow, TestSuite
-from schemas.records import ModelRecord, NightRecord
-from schemas.records import RunStatus as Status
 from schemas.run import ModelIdentity, Provider
 from tests.warehouse.small_run import (
     ALPHA_VALUES,

@@ -12,9 +12,9 @@ from schemas.content_id import canonical_json, content_id
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import Feedback
-from schemas.records import QualityCheck, RunEpisode, RunRecord
-from schemas.records import RunStatus as Status
-from schemas.rows import to_arrow
+from schemas.lake.records import QualityCheck, RunEpisode, RunRecord
+from schemas.lake.records import RunStatus as Status
+from schemas.lake.rows import to_arrow
 from schemas.run import ModelIdentity, RunSpec
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome, TestVerdict

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.errors import UnknownName
-from schemas.rows import to_arrow
+from schemas.lake.rows import to_arrow
 from tests.warehouse.checked_tables import full_context, valid_tables
 from warehouse.checks import check_table
 from warehouse.checks.service import CheckService

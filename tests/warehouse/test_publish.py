@@ -8,8 +8,8 @@ import pytest
 
 from schemas.episode import StopReason
 from schemas.errors import SchemaMismatch, UnknownName, UsageError
-from schemas.rows import to_arrow
-from schemas.tables import LOADED, TABLES
+from schemas.lake.rows import to_arrow
+from schemas.lake.tables import LOADED, TABLES
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake, first_samples
 from tests.warehouse.small_run import DIGESTS, IA, quality_check

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from schemas.errors import SchemaMismatch
-from schemas.records import RunRecord
-from schemas.tables import TABLES, VERSION_KEY
+from schemas.lake.records import RunRecord
+from schemas.lake.tables import TABLES, VERSION_KEY
 from tasks.storage.owed import EpisodeFiles
 from tasks.storage.parquet_store import Lake
 from tests.warehouse.conftest import Marts

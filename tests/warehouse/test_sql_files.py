@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
-from schemas.tables import LOADED
+from schemas.lake.tables import LOADED
 from warehouse import sql_files
 from warehouse.marts import SHARED
 from warehouse.publication import migrate

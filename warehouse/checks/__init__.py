@@ -15,7 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from schemas.errors import UnknownName
-from schemas.records import QualityCheck
+from schemas.lake.records import QualityCheck
 from warehouse.checks import dialogs, docs, episodes, judgements, problems, scores, validation, verdicts
 from warehouse.checks.context import CheckContext, Implication, problem_digests
 from warehouse.checks.docs import index_path

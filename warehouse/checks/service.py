@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from schemas.lake.records import QualityCheck
 from schemas.outside.secret_names import without_secrets
-from schemas.records import QualityCheck
 from warehouse.checks import CheckContext, check_table
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.records import QualityCheck
+from schemas.lake.records import QualityCheck
 from warehouse.checks.context import CheckContext
 from warehouse.checks.rule import FrameRules, Row, Rule, Suite
 

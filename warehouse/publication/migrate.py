@@ -6,7 +6,7 @@ The file holds nothing that the lake does not: one of another version is not alt
 import hashlib
 from typing import TYPE_CHECKING
 
-from schemas.tables import LOADED
+from schemas.lake.tables import LOADED
 from warehouse import sql_files
 
 if TYPE_CHECKING:

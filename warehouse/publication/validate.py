@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError
-from schemas.tables import LOADED
+from schemas.lake.tables import LOADED
 from warehouse.connect import identifier
 from warehouse.marts import SHARED, set_runs
 from warehouse.publication.load import targets

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
-from schemas.records import RunEpisode, RunRecord
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.known_builds import builds

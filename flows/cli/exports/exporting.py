@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from schemas.dialog import Dialog, Role
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.records import RunEpisode, RunRecord
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import UsageError
-from schemas.records import RunEpisode, RunRecord
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict

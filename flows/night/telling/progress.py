@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from schemas.night.work import StageTime
+from tasks.driver.repeating import repeating
 from tasks.driver.signals import heed_signals
 from tasks.storage.clock import utc_now
 
@@ -201,21 +202,15 @@ class LineBoard(Board):
     @contextmanager
     def live(self) -> Iterator[None]:
         """What happened just after a line is shown, too, and not only when something happens again: that may take minutes."""
-        over = threading.Event()
 
-        def look() -> None:
-            while not over.wait(self._every_s / 10):
-                with self.lock:
-                    for line in self._lines.values():
-                        self.refresh(line)
+        def look() -> bool:
+            with self.lock:
+                for line in self._lines.values():
+                    self.refresh(line)
+            return True
 
-        looker = threading.Thread(target=look, name="parley-lines", daemon=True)
-        looker.start()
-        try:
+        with repeating(look, self._every_s / 10, "parley-lines"):
             yield
-        finally:
-            over.set()
-            looker.join()
 
 
 class LiveBoard(Board):

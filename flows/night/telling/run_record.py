@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
+from schemas.lake.records import RunRecord, RunStatus
 from schemas.night.work import RunWork
-from schemas.records import RunRecord, RunStatus
 from schemas.score import Score
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
@@ -125,7 +125,7 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
     Args:
         work: None where the run was not begun; a record of earlier work then stays as it is.
     """
-    with suppress(ParleyError):
+    with suppress(ParleyError):  # the error that is being told has its own words
         if work is None:
             leave_run(plan, night_id, reason)
             return
@@ -142,7 +142,7 @@ def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: st
         plan: None where it could not be planned.
     """
     if plan is not None:
-        with suppress(ParleyError):
+        with suppress(ParleyError):  # a lake that cannot be read: the error is told without the run's counts
             record = plan.record()
             work = record.work if record and record.night_id == night_id else None
             done = work if work and work.status == "failed" else None

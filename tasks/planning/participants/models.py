@@ -1,7 +1,7 @@
 """Writes the table of models: the models that took part in a run, and the prices of their tokens."""
 
 from schemas.content_id import content_id
-from schemas.records import ModelRecord
+from schemas.lake.records import ModelRecord
 from schemas.run import ModelIdentity
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind
+from schemas.lake.records import RunRecord
 from schemas.night.work import Difference, RunWork
-from schemas.records import RunRecord
 from schemas.run import ModelIdentity
 from schemas.verdict import JudgeVerdict
 from tasks.planning.participants.models import prices

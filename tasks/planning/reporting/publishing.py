@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from schemas.records import RunRecord
+from schemas.lake.records import RunRecord
 from tasks.benchmarks import registry
 from tasks.metrics import registry as metrics
 from tasks.storage.disk import naming_full_disk

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from schemas.errors import UsageError
+from schemas.lake.records import RunRecord
 from schemas.night.release import Release, results_digest
-from schemas.records import RunRecord
 from tasks.planning.known_runs import find_run
 from tasks.planning.reporting.publishing import left_out, publish_to_warehouse
 from tasks.storage.clock import utc_now

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from schemas.base import Frozen
 from schemas.episode import Episode, StopReason
+from schemas.lake.records import QualityCheck, RunStatus
 from schemas.night.work import RunWork
-from schemas.records import QualityCheck, RunStatus
 from schemas.score import Score, UnscoredReason
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from schemas.errors import SourceUnreadable
-from schemas.rows import from_arrow, to_arrow
+from schemas.lake.rows import from_arrow, to_arrow
 from tasks.benchmarks.contract import Staged
 
 

@@ -11,7 +11,7 @@ import pytest
 from sandbox import registry as sandboxes
 from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.errors import SandboxUnavailable
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.verdict import Outcome, TestVerdict
 from tasks import converse as converse_stage

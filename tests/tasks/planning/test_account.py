@@ -2,7 +2,7 @@
 
 from schemas.dialog import Role
 from schemas.episode import Step
-from schemas.rows import to_arrow
+from schemas.lake.rows import to_arrow
 from tasks.planning.reporting.account import paid_steps
 from tests.tasks.planning.test_report import episode
 

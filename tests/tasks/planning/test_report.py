@@ -1,5 +1,5 @@
 from schemas.episode import Episode, StopReason
-from schemas.records import QualityCheck
+from schemas.lake.records import QualityCheck
 from schemas.score import Score, UnscoredReason
 from tasks.planning.reporting.report import Tally, tally, withheld_because
 

@@ -11,9 +11,9 @@ from schemas.content_id import canonical_json
 from schemas.dialog import Dialog, Role, Turn
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import UsageError
+from schemas.lake.records import RunRecord
+from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
-from schemas.records import RunRecord
-from schemas.rows import from_arrow
 from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunSpec, Sampling
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
 from tasks.storage.parquet_store import Lake

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import SchemaMismatch
-from schemas.records import RunEpisode
+from schemas.lake.records import RunEpisode
 from tasks.storage.parquet_store import Lake
 
 KEYS = {"benchmark": "b", "model": "openai:org/name", "run_id": "r1"}

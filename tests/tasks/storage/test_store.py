@@ -10,7 +10,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Step
 from schemas.errors import ServerUnavailable
-from schemas.records import RunEpisode
+from schemas.lake.records import RunEpisode
 from tasks.storage.home import Home, find_home
 from tasks.storage.journaling import shipping
 from tasks.storage.journaling.journal import JournalWriter, read_journal

@@ -14,7 +14,7 @@ from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable
-from schemas.rows import from_arrow
+from schemas.lake.rows import from_arrow
 from schemas.run import Limits
 from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.content_id import canonical_json
+from schemas.lake.records import NightRecord, RunEpisode, RunRecord
 from schemas.night.comparison import ComparisonRule
-from schemas.records import NightRecord, RunEpisode, RunRecord
 from schemas.run import ModelIdentity, Provider, RubricJudge, RunSpec
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_lake import SmallLake

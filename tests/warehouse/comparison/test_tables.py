@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import TABLES
+from schemas.lake.tables import TABLES
 from tests.warehouse.comparison.checkpoints import FAMILY, checkpoint, empty_lake, judge_says, passing, rule, write
 from tests.warehouse.small_run import IA
 from warehouse.comparison import tables

@@ -12,7 +12,7 @@ from flows.cli.exports.building import build
 from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
-from schemas.records import RunEpisode, RunRecord
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import ModelIdentity, Provider, RunSpec
 from tasks.benchmarks import known_builds
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs

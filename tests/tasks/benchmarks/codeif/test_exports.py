@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from schemas.episode import Episode
 from schemas.errors import UsageError
-from schemas.records import RunRecord
+from schemas.lake.records import RunRecord
 from schemas.run import RunSpec
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.planning.dataset import write_staged

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
-from schemas.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
+from schemas.lake.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.run import ModelIdentity, Provider, RunSpec
 from schemas.score import Score
 from tasks.benchmarks.contract import Played, ScoreRequest

@@ -8,7 +8,7 @@ import pytest
 from flows.cli.exports.exporting import export_recording
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step
-from schemas.records import RunEpisode, RunRecord
+from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import Sampling
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.dialogue.chat_subject import ChatSubject

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.errors import CorruptRows, SchemaMismatch
+from schemas.lake.tables import NAME_KEY, TABLES, VERSION_KEY
 from schemas.outside.hidden import hidden
-from schemas.tables import NAME_KEY, TABLES, VERSION_KEY
 
 M = TypeVar("M", bound=BaseModel)
 

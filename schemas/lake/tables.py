@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from schemas.dialog import Context, Dialog
 from schemas.embedding import Embedding, Float32
 from schemas.episode import Episode
+from schemas.lake.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.night.checkpoint import Checkpoint
 from schemas.night.comparison import ComparisonRule
 from schemas.night.release import Release
@@ -24,7 +25,6 @@ from schemas.night.serving import Serving
 from schemas.night.work import FailedRun, StageTime
 from schemas.problem import Problem, QuarantinedRow
 from schemas.rating import Rating
-from schemas.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.score import Score
 from schemas.verdict import JudgeDriftAnswer, JudgeVerdict, TestVerdict
 
