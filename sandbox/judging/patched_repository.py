@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sandbox.host.python_environment import package_folders
 from sandbox.interface import Completed
@@ -70,11 +71,18 @@ class PatchProgram:
         return (*self.repository.fail_to_pass, *self.repository.pass_to_pass)
 
 
-def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits: Limits) -> ProgramVerdict:
+def run_patch(
+    open_place: OpenPlace,
+    trees: Trees,
+    program: PatchProgram,
+    limits: Limits,
+    altered: Mapping[str, bytes] = MappingProxyType({}),
+) -> ProgramVerdict:
     """Apply the patch, put the tests in place, run them.
 
     Args:
         limits: of the test command; the patch is applied within them, too.
+        altered: other contents of test files, by name; an audit alters what they expect.
 
     Returns:
         With a case for each test of both lists. PASSED and XFAIL pass. SKIPPED passes a test that must go on passing, where it
@@ -100,6 +108,8 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
         if refused:
             cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused) for name in program.wanted)
             return of_cases(ProgramVerdict(outcome=Outcome.FAILED), cases)
+        for name, content in altered.items():
+            place.put(name, content)
         ran, records = _run_tests(place, repository, limits)
     cases = [_case(name, ran, records) for name in program.wanted]
     skipped = {case.name for case in cases if case.detail == "pytest says SKIPPED"} & set(repository.pass_to_pass)
