@@ -44,9 +44,7 @@ def judged(
     """The verdict on a text of `pkg/words.py`."""
     if kind == "nodes":
         every = tuple((name, text.encode()) for name, text in {**project, "pkg/words.py": code}.items())
-        return run_tests(
-            sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",), is_project=True), LIMITS
-        )
+        return run_tests(sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",)), LIMITS)
     trees = TreeStore(folder / "trees")
     for name, text in {**project, "pkg/words.py": "# none\n"}.items():
         (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
