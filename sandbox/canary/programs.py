@@ -1,8 +1,8 @@
 """Reads programs of known verdict, which are kept as data.
 
 A line `### family: name` begins one. Lines right below it may say `# tests: STATEMENTS` (`\\n` between them) instead of the usual
-tests, `# harmless` where running it without isolation does no damage, and `# audit` where it passes plainly, so that the audit has
-to convict it. An `escape` runs in an interpreter of its own. It prints `escaped` or `held`, and passes where it escaped.
+tests, `# harmless` where running it without isolation does no damage, and `# audit` where it passes plainly, so that only the
+audit convicts it. An `escape` runs in an interpreter of its own. It prints `escaped` or `held`, and passes where it escaped.
 """
 
 from collections.abc import Mapping

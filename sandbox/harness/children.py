@@ -47,7 +47,7 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
 
 
 def _state_check() -> Callable[[], str]:
-    """Make `why_alone`. What it calls is bound now: the candidate can replace functions of modules."""
+    """Make `why_alone`. The functions that it calls are bound now: the candidate can replace those of modules."""
     listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
     waitid, any_child, look, timer = os.waitid, os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT, _signal.getitimer
 
@@ -93,7 +93,7 @@ def _state_check() -> Callable[[], str]:
 
 
 def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
-    """Make `fork_each`. What it calls is bound now, as in `_state_check`."""
+    """Make `fork_each`, with its functions bound as in `_state_check`."""
     wait4, waitpid, leave, exit_code, no_wait = os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode, os.WNOHANG
     mask, every = _signal.pthread_sigmask, _signal.valid_signals()
     used, clock, sleep = time.process_time, time.monotonic, time.sleep
