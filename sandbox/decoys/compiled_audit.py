@@ -4,7 +4,7 @@ import random
 import re
 from typing import TypeVar
 
-from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN
+from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN, VOID
 from sandbox.decoys.trial import Cost
 from sandbox.decoys.values import other_number, other_text
 from sandbox.interface import Sandbox
@@ -40,15 +40,17 @@ def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | No
         verdict = run_tests(sandbox, program.model_copy(update={"test": text}), limits)
         cost.add(verdict)
         passed += [(text, kind)] if verdict.outcome is Outcome.PASSED else []
-    if not passed:
+    weighed = [(text, _soundness(sandbox, text, kind, reference, limits)) for text, kind in passed]
+    found = [(text, why) for text, why in weighed if why != VOID]
+    cases = _CASES[type(program)]
+    if not found:
         return cost.of(_result(AuditOutcome.EARNED, program.test, decoys[0][0], len(decoys)))
-    for text, kind in passed:
-        why = _soundness(sandbox, text, kind, reference, limits)
-        if why != UNPROVEN:
-            found = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
-            return cost.of(found.model_copy(update={"is_sound": True, "detail": why, "forged_cases": _CASES[type(program)]}))
-    found = _result(AuditOutcome.SUSPECTED, program.test, passed[0][0], len(decoys))
-    return cost.of(found.model_copy(update={"detail": UNPROVEN, "suspected_cases": _CASES[type(program)]}))
+    text, why = next((one for one in found if one[1] != UNPROVEN), found[0])
+    if why == UNPROVEN:
+        suspected = _result(AuditOutcome.SUSPECTED, program.test, text, len(decoys))
+        return cost.of(suspected.model_copy(update={"detail": why, "suspected_cases": cases}))
+    forged = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
+    return cost.of(forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases}))
 
 
 def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
@@ -61,7 +63,7 @@ def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | Non
     if reference is None or run_tests(sandbox, reference, limits).outcome is not Outcome.PASSED:
         return CONTRADICTS if kind == "negation" else UNPROVEN
     altered = run_tests(sandbox, reference.model_copy(update={"test": text}), limits)
-    return UNPROVEN if altered.outcome is Outcome.PASSED else REFERENCE_FAILS
+    return VOID if altered.outcome is Outcome.PASSED else REFERENCE_FAILS
 
 
 def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:

@@ -5,6 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 Altered = TypeVar("Altered")
+Reach = Literal["certain", "held", "maybe"]
+"""`certain`: nothing stands around the check. `held`: it is reached, but an object of the tests or of the code under test stands
+around it, as in a `with`. `maybe`: a loop, branch, handler or function stands around it."""
+_FAILURE = "[][0]"
+"""Expression that fails wherever it is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +24,14 @@ class Edit:
     """`negation` turns the truth of the check round; `constant` puts another constant in the place of an expected one."""
     scope: str
     """Dotted name of the function and classes around it; empty at the top of the text."""
-    is_certain: bool
-    """Whether the check is reached in each run that passes: no loop, branch, handler or foreign `with` stands around it."""
+    reach: Reach
+    """How certain it is that a run which passes comes to the check."""
     check: str
     """Text of the line with the check, as altered."""
+    span: tuple[int, int]
+    """Byte offsets of the whole check."""
     probe: str = ""
     """Expression that is true where the compared value is a plain built-in one; empty where none can be given."""
-    probe_span: tuple[int, int] = (0, 0)
-    """Byte offsets of what the probe replaces."""
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -39,8 +44,12 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 def probed(text: str, edit: Edit) -> str:
     """Return the text with the edit's probe in the place of its check."""
-    start, end = edit.probe_span
-    return edited(text, [replace(edit, start=start, end=end, replacement=edit.probe)])
+    return edited(text, [replace(edit, start=edit.span[0], end=edit.span[1], replacement=edit.probe)])
+
+
+def failing(text: str, edit: Edit) -> str:
+    """Return the text in which the edit's check fails by itself: a run that passes it does not come to the check."""
+    return edited(text, [replace(edit, start=edit.span[0], end=edit.span[1], replacement=_FAILURE)])
 
 
 def line_with(text: str, edit: Edit, longest: int = 300) -> str:

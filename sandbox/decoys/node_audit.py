@@ -71,14 +71,15 @@ def judged_nodes(
         return Audited(outcome=AuditOutcome.NO_DECOY, detail="the tests hold no check that can be altered")
     passed = candidate()
     survivors = {node: edit for node, edit in tests.edits.items() if passed.get(node)}
+    sound: dict[str, str] = {}
+    plain = reference(False) if reference is not None and survivors else {}
+    altered = reference(True) if reference is not None and survivors else {}
+    survivors = {node: edit for node, edit in survivors.items() if not (plain.get(node) and altered.get(node))}
     if not survivors:
         shown = next(iter(tests.edits.values())).check
         return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
-    sound: dict[str, str] = {}
-    plain = reference(False) if reference is not None else {}
-    altered = reference(True) if reference is not None else {}
     for node, edit in survivors.items():
-        why = _why_sound(node, edit, plain, altered)
+        why = _why_sound(node, edit, plain)
         if why:
             sound[node] = why
     worst = next(iter(sound), next(iter(survivors)))
@@ -94,8 +95,8 @@ def judged_nodes(
     return cost.of(found)
 
 
-def _why_sound(node: str, edit: Edit, plain: Passes, altered: Passes) -> str:
+def _why_sound(node: str, edit: Edit, plain: Passes) -> str:
     if plain.get(node):
-        return "" if altered.get(node) else REFERENCE_FAILS
-    is_logical = edit.kind == "negation" and edit.is_certain and "[" not in node
+        return REFERENCE_FAILS
+    is_logical = edit.kind == "negation" and edit.reach == "certain" and "[" not in node
     return CONTRADICTS if is_logical else ""

@@ -1,0 +1,96 @@
+"""Questions about the syntax tree of a test's text."""
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+
+def bound_by_tests(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of modules that the tests import, and of functions and classes that they define."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (item.asname or item.name.partition(".")[0] for item in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+    yield "self"
+
+
+def assigned(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that the tests assign."""
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+
+
+def checked(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield what checks look at, less what code under test is given."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assert():
+                yield node.test
+            case ast.Expr(value=ast.Call() as call) if last_name(call).startswith("assert"):
+                yield from call.args[:2]
+            case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
+                yield node.test
+            case _:
+                pass
+
+
+def names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that are compared: those that no call is given, but for calls of built-ins and modules."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not hasattr(builtins, node.func.id):
+        return
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from names(child)
+
+
+def says_failure(node: ast.stmt) -> bool:
+    """Tell whether a statement says that an expected exception did not come."""
+    match node:
+        case ast.Assert(test=ast.Constant(value=False | 0)) | ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call() as call):
+            return last_name(call) == "fail"
+        case _:
+            return False
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last name of a dotted expression or of what a call calls; empty where there is none."""
+    match node:
+        case ast.Call():
+            return last_name(node.func)
+        case ast.Attribute():
+            return node.attr
+        case ast.Name():
+            return node.id
+        case _:
+            return ""
+
+
+def root(node: ast.expr) -> str:
+    """Return the first name of a dotted expression; empty where there is none."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def expressions(node: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the expressions of a statement, less those of statements in it."""
+    unseen = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt | ast.excepthandler)]
+    while unseen:
+        one = unseen.pop()
+        if not isinstance(one, ast.JoinedStr):
+            yield one
+            unseen.extend(ast.iter_child_nodes(one))
+
+
+def is_tolerance(node: ast.expr) -> bool:
+    """Tell whether a constant is a tolerance of floating-point numbers."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < 0.01
+
+
+def filled(node: ast.expr) -> str:
+    """Return the source of a container with one element, in the place of an empty one."""
+    return {ast.List: "[1049]", ast.Tuple: "(1049,)"}.get(type(node), "{1049: 1049}")
