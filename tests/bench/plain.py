@@ -55,11 +55,13 @@ def programs_of(name: str) -> Iterator[tuple[str, TestProgram]]:
 
 def stored_outcomes(path: Path) -> Callable[[TestProgram, Limits], PlainOutcome]:
     """Make a function that gives a program's plain outcome, from the file where it is there, and adds it where not."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known = {row["key"]: PlainOutcome(**row["outcome"]) for row in map(json.loads, lines)}
+    known: dict[str, PlainOutcome] = {}
 
     def outcome_of(program: TestProgram, limits: Limits) -> PlainOutcome:
         key = hashlib.sha256(repr((sys.version, program, limits)).encode("utf-8", "backslashreplace")).hexdigest()
+        if key not in known and path.exists():  # another process may have added to it
+            rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            known.update({row["key"]: PlainOutcome(**row["outcome"]) for row in rows})
         if key not in known:
             known[key] = plain_outcome(program, limits)
             with path.open("a", encoding="utf-8") as file:

@@ -23,8 +23,7 @@ REPEATS = 2
 class StatedException(StrEnum):
     """A departure from plain Python that is meant. In each, plain Python passes the program and Parley fails it.
 
-    The first four are recognised here. The others are preconditions of isolation that only a program made for them meets, so the
-    honest programs name them by hand.
+    The first four are recognised here. Only a program made for the others meets them, so the honest programs name them by hand.
     """
 
     EARLY_EXIT = "exit accounting: the program ended with exit status 0 before its tests were through"
@@ -32,7 +31,8 @@ class StatedException(StrEnum):
     SKIPPED = "a skipped test is no pass"
     UNSTABLE = "plain Python does not give the same outcome each time"
     CLOSED_CHANNEL = "the program closed descriptors that it had not opened, and with them the channel to the runner"
-    RECURSION_LIMIT = "sys.getrecursionlimit() reads 1002: two frames of the runner lie below the program's first"
+    RECURSION_LIMIT = "sys.getrecursionlimit() reads 1005: five calls of the runner lie below the program's first"
+    FIRST_THREE = "the first three methods of a unittest text run before all others, which partial coverage needs"
     TESTS_FILE = "the tests' text is in no file: warnings and frames name it <tests>, with lines of its own"
 
 
