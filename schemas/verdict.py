@@ -31,7 +31,7 @@ class FailureReason(StrEnum):
     """Why a test failed, or has no verdict, where that is to be counted and listed."""
 
     TAMPERING = "tampering"
-    """The answer reached for its tests or its judge (frames, memory, /proc, the runner's objects, patched assertions)."""
+    """The program wrote into the runner's channel, or the answer has a file that steers its tests."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """Unscored: the sandbox has no compiler or runtime for the answer's language."""
     SOURCE_MISSING = "source_missing"
@@ -57,7 +57,7 @@ class ProgramVerdict(Frozen):
     detail: str = ""
     """The end of the traceback, or why it does not pass; empty for a pass."""
     reason: FailureReason | None = None
-    """Why it failed, where that is to be counted: tampering with its tests."""
+    """Why it failed, where that is to be counted."""
     duration_s: float = Field(default=0.0, ge=0)
     """On the clock, the sandbox's set-up included; of a run that decided several programs, an equal share."""
     compile_error: str | None = None

@@ -1,8 +1,8 @@
 """Reads programs of known verdict, which are kept as data.
 
 A line `### family: name` begins one. Lines right below it may say `# tests: STATEMENTS` (`\\n` between them) instead of the usual
-tests, and `# harmless` where running it without isolation does no damage. An `escape` runs in an interpreter of its own, so that
-the sandbox must hold it, not the watch on the judged program. It prints `escaped` or `held`, and passes where it escaped.
+tests, `# harmless` where running it without isolation does no damage, and `# audit` where it passes plainly, so that only the
+audit convicts it. An `escape` runs in an interpreter of its own. It prints `escaped` or `held`, and passes where it escaped.
 """
 
 from collections.abc import Mapping
@@ -45,6 +45,8 @@ class Program:
     tests: tuple[str, ...]
     harmless: bool = False
     """May be run without isolation."""
+    for_audit: bool = False
+    """Passes plainly: isolation does not hold it, the audit convicts it."""
 
     @property
     def must_pass(self) -> bool:
@@ -81,12 +83,13 @@ def bundled_programs() -> tuple[Program, ...]:
 def _program(section: str) -> Program:
     heading, _, code = section.partition("\n")
     family, _, name = heading.partition(": ")
-    said: list[str] = []
-    while code.startswith(("# tests: ", "# harmless\n")):
+    marks: list[str] = []
+    while code.startswith(("# tests: ", "# harmless\n", "# audit\n")):
         line, _, code = code.partition("\n")
-        said.append(line)
+        marks.append(line)
     kind = Family(family)
     usual = {Family.ESCAPE: _ESCAPE_TESTS, Family.LEGITIMATE: _LEGITIMATE_TESTS}.get(kind, TESTS)
-    tests = next((tuple(line.removeprefix("# tests: ").split("\\n")) for line in said if line != "# harmless"), usual)
+    own = (tuple(line.removeprefix("# tests: ").split("\\n")) for line in marks if line.startswith("# tests: "))
     code = code.strip("\n") + "\n"
-    return Program(kind, name, _ESCAPE.format(code=code) if kind is Family.ESCAPE else code, tests, "# harmless" in said)
+    shown = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
+    return Program(kind, name, shown, next(own, usual), "# harmless" in marks, "# audit" in marks)

@@ -41,13 +41,15 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
     """
     pointer: Any = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType]  (None: this process)
     call, fork, prctl = _ctypes.call_function, _ctypes.dlsym(pointer, "fork"), _ctypes.dlsym(pointer, "prctl")
-    listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
-    waitid, wait4, waitpid, leave, exit_code = os.waitid, os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode
-    any_child, no_wait, look = os.P_ALL, os.WNOHANG, os.WEXITED | os.WNOHANG | os.WNOWAIT
-    timer, mask, used, clock, sleep = _signal.getitimer, _signal.pthread_sigmask, time.process_time, time.monotonic, time.sleep
-    every = _signal.valid_signals()
     if call(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
+    return _state_check(), _forker(questions, lambda: call(fork, ()))
+
+
+def _state_check() -> Callable[[], str]:
+    """Make `why_alone`. The functions that it calls are bound now: the candidate can replace those of modules."""
+    listdir, fstat, opened, read, close = os.listdir, os.fstat, os.open, os.read, os.close
+    waitid, any_child, look, timer = os.waitid, os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT, _signal.getitimer
 
     def descriptors() -> list[tuple[str, int, int]]:
         found: list[tuple[str, int, int]] = []
@@ -86,6 +88,16 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
             return "the code left shared memory"
         return ""
 
+    at_first = descriptors()
+    return why_alone
+
+
+def _forker(questions: int, fork: Callable[[], int]) -> Callable[..., bytes]:
+    """Make `fork_each`, with its functions bound as in `_state_check`."""
+    wait4, waitpid, leave, exit_code, no_wait = os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode, os.WNOHANG
+    mask, every = _signal.pthread_sigmask, _signal.valid_signals()
+    used, clock, sleep = time.process_time, time.monotonic, time.sleep
+
     def fork_each(hear: Callable[[], list[bytes]]) -> bytes:
         """Forks a child whenever the supervisor says so. Returns in each, and for the last tests in this process itself: the key
         of their own channel.
@@ -96,7 +108,7 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
             word, key = hear()
             if word not in (b"child", b"last"):
                 leave(0)
-            pid = call(fork, ()) if word == b"child" else 0
+            pid = fork() if word == b"child" else 0
             if pid == 0:
                 mask(_SET_MASK, before)
                 return key
@@ -117,5 +129,4 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
                 return 1
             sleep(0.005)
 
-    at_first = descriptors()
-    return why_alone, fork_each
+    return fork_each

@@ -141,6 +141,7 @@ def conversation(
             state["n_told"] = n + 1
             if units[n][0] == b"module" and kind == b"failed":
                 state["failure"] = (b"failed", detail)
+                end()
             else:
                 ask()
         elif kind == b"node" and n == 0 and not units:
@@ -152,7 +153,13 @@ def conversation(
 
     def ask() -> None:
         n = state["n_told"]
-        write_all(answers, state["seal"](fields(*(units[n] if n < len(units) else (b"end", b"")))))
+        if n == len(units):
+            end()
+        else:
+            write_all(answers, state["seal"](fields(*units[n])))
+
+    def end() -> None:
+        write_all(answers, state["seal"](fields(b"end", b"")))
 
     return framed(state, take), state
 

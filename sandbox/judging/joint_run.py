@@ -65,7 +65,8 @@ def run_variants(
         limits: of each variant; time on the clock is that of the run.
 
     Returns:
-        How the run ended, and for each variant the outcome of each of its units (passed or failed), or None where the
+        How the run ended, and for each variant the outcome of each of its units: passed or failed, where a unit that was
+        not reached has failed, and all have where the tests came to their ends and the process did not end well. None where the
         joint run does not decide it: it has to be run alone.
 
     Raises:
@@ -76,6 +77,8 @@ def run_variants(
     if ran.reason is FailureReason.TAMPERING:
         return ran, (None,) * len(variants)
     words = [records.get(f"child {n} units", ("", None))[1] for n in range(len(variants))]
-    return ran, tuple(
-        None if said is None else tuple(Outcome.PASSED if word == "p" else Outcome.FAILED for word in said) for said in words
-    )
+    return ran, tuple(None if word is None else tuple(map(_outcome_of, word)) for word in words)
+
+
+def _outcome_of(letter: str) -> Outcome:
+    return Outcome.PASSED if letter == "p" else Outcome.FAILED

@@ -1,8 +1,8 @@
 """Grades a patch to a repository by the tests that its project wrote for the fix (SWE-bench's way, section 2 and its harness).
 
 Works in a place of its own, never the agent's: applies the patch to the files of the base commit, puts each file that steers
-tests back to the base commit with the test patch, then runs the tests. A candidate's word brings about a failure at worst: each
-pass was told under the run's secret, and pytest was the same before and after (`harness/pytest_suite.py`).
+tests back to the base commit with the test patch, then runs the tests (`harness/pytest_suite.py`). Each outcome comes over a
+sealed channel; whether a pass was earned is for the audit to say.
 """
 
 import re

@@ -44,7 +44,7 @@ class RunRecord(Frozen):
     n_truncated: int = Field(ge=0)
     """Answers cut off at max_tokens."""
     n_tampered: int = Field(default=0, ge=0)
-    """Test verdicts whose answer tampered with its tests; `test_verdicts.reason` lists them."""
+    """Test verdicts with the reason `tampering`, which `test_verdicts.reason` lists."""
     model_calls: int = Field(ge=0)
     """Requests sent by the latest invocation."""
     docs_path: str | None = None

@@ -1,9 +1,28 @@
-"""Programs for tests, many in a text file: a line `### name`, then the program."""
+"""Programs for tests, many in a text file: a line `### name`, then the program.
+
+A line `# audit` below the name marks a program that passes plainly: the audit has to convict it.
+"""
 
 from pathlib import Path
 
+_MARK = "# audit\n"
+
 
 def programs(file_name: str) -> dict[str, str]:
-    """Name -> program, in the file's order."""
+    """Map each name to its program, in the file's order, without marks."""
+    return {name: text.removeprefix(_MARK) for name, text in _sections(file_name).items()}
+
+
+def audited(file_name: str) -> frozenset[str]:
+    """List the names of the programs that pass plainly."""
+    return frozenset(name for name, text in _sections(file_name).items() if text.startswith(_MARK))
+
+
+def held(file_name: str) -> dict[str, str]:
+    """Map the name of each program that does not pass plainly to the program."""
+    return {name: text for name, text in _sections(file_name).items() if not text.startswith(_MARK)}
+
+
+def _sections(file_name: str) -> dict[str, str]:
     _, *sections = (Path(__file__).parent / file_name).read_text().split("\n### ")
     return {section.partition("\n")[0]: section.partition("\n")[2].strip("\n") + "\n" for section in sections}

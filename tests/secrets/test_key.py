@@ -35,7 +35,7 @@ PROBE = f"""
 import subprocess, sys
 raise RuntimeError(subprocess.run([sys.executable, "-S", "-c", {LOOK!r}], capture_output=True, text=True).stdout)
 """
-"""The look is a process of its own: code that looks into /proc itself is ended as tampering before it has seen anything."""
+"""The look is a process of its own, so that it sees what any other program would."""
 CONFIG = """
 models: [{{spec: "openai:mock@{url}", key_env: PARLEY_TEST_KEY}}]
 benchmarks: [{{name: codeif.static, dataset_version: sample, limit: 2}}]

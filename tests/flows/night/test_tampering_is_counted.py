@@ -1,4 +1,4 @@
-"""An answer that tampers with its tests is counted in its run's report and listed in the warehouse, reused ones too."""
+"""An answer that writes into the runner's channel is counted in its run's report and listed in the warehouse, reused ones too."""
 
 from pathlib import Path
 
@@ -14,7 +14,12 @@ from warehouse.connect import query
 
 pytestmark = pytest.mark.slow
 
-TAMPERING = "```python\nimport sys\nsys._getframe(0)\n```"
+TAMPERING = """```python
+import os
+for n in range(3, 30):
+    try: os.write(n, bytes(7) + b"2" + bytes(50))
+    except OSError: pass
+```"""
 WRONG = "```python\nx = 1\n```"
 
 

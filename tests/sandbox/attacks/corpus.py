@@ -9,7 +9,7 @@ from pathlib import Path
 from sandbox import registry
 from sandbox.canary.programs import TESTS, Family, Program, bundled_programs, read_programs
 from tests.sandbox.attacks.syscalls import system_call_attacks
-from tests.sandbox.programs import programs
+from tests.sandbox.programs import audited, programs
 
 _FILES = ("escape.txt", "forge.txt", "exhaust.txt", "legitimate.txt")
 
@@ -27,14 +27,15 @@ def corpus() -> tuple[Program, ...]:
     """Every program, of all families."""
     here = Path(__file__).parent
     found = [program for name in _FILES for program in read_programs((here / name).read_text(encoding="utf-8"))]
-    cheats = [Program(Family.FORGE, name, code, TESTS) for name, code in programs("cheats.txt").items()]
+    plain = audited("cheats.txt")
+    cheats = [Program(Family.FORGE, name, code, TESTS, for_audit=name in plain) for name, code in programs("cheats.txt").items()]
     honest = [Program(Family.LEGITIMATE, name, code, ("assert f() == 1",)) for name, code in programs("honest.txt").items()]
     return (*bundled_programs(), *found, *system_call_attacks(), *cheats, *honest)
 
 
 def attacks() -> tuple[Program, ...]:
-    """Those that must not pass."""
-    return tuple(program for program in corpus() if not program.must_pass)
+    """Those that must not pass plainly."""
+    return tuple(program for program in corpus() if not program.must_pass and not program.for_audit)
 
 
 def legitimate_programs() -> tuple[Program, ...]:

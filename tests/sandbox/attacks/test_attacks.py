@@ -26,8 +26,6 @@ from tests.sandbox.attacks.host import Host
 
 pytestmark = pytest.mark.slow
 
-PASSES_TODAY: dict[str, str] = {}
-"""Title of an attack that is known to pass -> which file has to hold it. Each must really pass: a mended one is taken out."""
 PROBE = """\
 import glob, os
 left = [p for folder in ('.', '/tmp', '/dev/shm') for p in glob.glob(f'{folder}/parley-attack-*')]
@@ -81,15 +79,13 @@ def test_no_attack_on_the_host_passes_or_leaves_anything(sandbox: Sandbox, backe
 def test_no_forged_pass_is_believed(sandbox: Sandbox, backend: str, host: Host) -> None:
     programs = [program for program in attacks() if program.family is Family.FORGE]
     wrong = wrong_verdicts(sandbox, fitting(programs, backend), host)
-    passed = {title for title, what in wrong.items() if what.startswith("passed")}
-    assert {title: what for title, what in wrong.items() if title not in passed} == {}
-    assert passed == set(PASSES_TODAY)
+    assert wrong == {}
     assert host.remains() == []
 
 
 def test_none_is_believed_beside_other_instructions_either(sandbox: Sandbox, backend: str, host: Host) -> None:
     """A sample, each with an instruction that it may pass: that changes nothing for the one that it must not."""
-    programs = random.Random(os.environ[SEED]).sample(fitting(corpus(), backend), 60)
+    programs = random.Random(os.environ[SEED]).sample(fitting([*attacks(), *legitimate_programs()], backend), 60)
 
     def passes(program: Program) -> bool:
         baited = program.with_baits(host.baits)
@@ -138,7 +134,6 @@ def test_the_corpus_is_as_large_as_it_says() -> None:
     for backend in registry.BUILT_IN:
         assert sum(len(fitting([p for p in attacks() if p.family is family], backend)) for family in Family) >= 60
     assert len(legitimate_programs()) >= 20
-    assert all(title in titles for title in PASSES_TODAY)
 
 
 PLAIN_RUNNER = """\
@@ -153,7 +148,7 @@ for text in tests:
 
 
 def test_attacks_are_real(tmp_path: Path) -> None:
-    """Where nothing isolates, the escapes get there; where nothing watches, most forged programs pass."""
+    """Where nothing isolates, the escapes get there, and forged programs pass."""
     sandbox = registry.load("none", slots=AT_ONCE, slot_directory=tmp_path)
     limits = Limits(cpu_s=5, wall_s=30)
 
@@ -164,7 +159,7 @@ def test_attacks_are_real(tmp_path: Path) -> None:
             return session.run(("{python}", "runner.py", "code", *tests), files=files).exit_code == 0
 
     with planted_baits() as baits:
-        programs = [program.with_baits(baits) for program in attacks() if program.harmless]
+        programs = [program.with_baits(baits) for program in corpus() if program.harmless and not program.must_pass]
         with ThreadPoolExecutor(4) as threads:
             real = {program.title for program, passed in zip(programs, threads.map(passes, programs), strict=True) if passed}
     unreal = {program.title for program in programs} - real

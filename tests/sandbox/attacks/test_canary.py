@@ -20,7 +20,7 @@ def test_it_lives_in_the_default_sandbox_and_takes_seconds(bubblewrap: Bubblewra
     canary = release_canary(BubblewrapSandbox(slot_directory=tmp_path))  # slots that other tests do not wait for
     assert (canary.passed, canary.failed) == ((), ())
     assert canary.is_alive
-    assert (canary.n_attacks, canary.n_golds) == (10, 4)
+    assert (canary.n_attacks, canary.n_golds) == (7, 4)
     assert time.monotonic() - started < 20
 
 
@@ -40,7 +40,7 @@ def test_a_gold_that_fails_is_named_with_its_verdict(bubblewrap: BubblewrapSandb
 def test_without_isolation_only_what_does_no_damage_is_run() -> None:
     canary = release_canary(registry.load("none"))
     assert canary.is_alive
-    assert canary.n_attacks == sum(p.harmless and p.family is Family.FORGE for p in bundled_programs()) == 5
+    assert canary.n_attacks == sum(p.harmless and p.family is Family.FORGE for p in bundled_programs()) == 2
 
 
 def test_a_sandbox_that_does_not_run_is_no_verdict() -> None:
@@ -49,9 +49,9 @@ def test_a_sandbox_that_does_not_run_is_no_verdict() -> None:
 
 
 def test_the_format_of_programs() -> None:
-    forging = "### forge: a, b: c\n# harmless\n# tests: x = f()\\nassert x\nimport os\n# harmless\n"
+    forging = "### forge: a, b: c\n# harmless\n# audit\n# tests: x = f()\\nassert x\nimport os\n# harmless\n"
     forged, fair = read_programs(f"About.\n{forging}### legitimate: d\ndef f(): return 1")
-    assert forged == Program(Family.FORGE, "a, b: c", "import os\n# harmless\n", ("x = f()", "assert x"), harmless=True)
+    assert forged == Program(Family.FORGE, "a, b: c", "import os\n# harmless\n", ("x = f()", "assert x"), True, True)
     assert (fair.name, fair.tests, fair.must_pass, fair.harmless) == ("d", ("assert f() == 1",), True, False)
     assert forged.title == "forge: a, b: c"
     with pytest.raises(ValueError, match="joke"):

@@ -6,7 +6,7 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import Outcome
-from tests.sandbox.programs import programs
+from tests.sandbox.programs import held
 
 pytestmark = pytest.mark.slow
 
@@ -18,19 +18,13 @@ STYLE_TESTS = (
     "assert pycodestyle.StyleGuide().check_files(['temp.py']).total_errors == 0",
 )
 
-CHEATS = programs("cheats.txt")
-PATCHED_JUDGES = programs("patched_judges.txt")
+PATCHED_JUDGES = held("patched_judges.txt")
 
 
 @pytest.mark.parametrize("patch", PATCHED_JUDGES.values(), ids=PATCHED_JUDGES.keys())
 def test_patched_judges_do_not_pass(bubblewrap: BubblewrapSandbox, patch: str):
     found = run_function_tests(bubblewrap, f"{patch}\ndef f( x ) : return x", STYLE_TESTS, LIMITS)
     assert found.outcome is Outcome.FAILED
-
-
-def test_a_cheat_names_itself(bubblewrap: BubblewrapSandbox):
-    found = run_function_tests(bubblewrap, CHEATS["equals everything"], TESTS, LIMITS)
-    assert found.detail == "tampering: objects of class A claim to equal everything"
 
 
 def test_the_honest_program_passes_the_same_tests(bubblewrap: BubblewrapSandbox):

@@ -7,7 +7,8 @@ import pytest
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.zygote.backend import ZygoteSandbox
 from sandbox.interface import Sandbox
-from sandbox.judging.joint_run import run_together
+from sandbox.judging.joint_run import run_together, run_variants
+from sandbox.judging.judged_run import PythonTests
 from sandbox.judging.runners.programs import StatementProgram, UnittestProgram
 from sandbox.judging.runners.python_tests import assert_tests, check_tests, statement_tests
 from sandbox.judging.runners.run import run_answer, run_tests
@@ -24,6 +25,16 @@ FIRST = random.Random(7).random()
 with open("kept", "w") as file: file.write("1")
 def draw(): drawn.append(random.random()); return drawn
 """
+
+
+NOISE = """
+import os
+def write_everywhere():
+    for descriptor in range(3, 30):
+        try: os.write(descriptor, (50).to_bytes(8, "big") + bytes(50))
+        except OSError: pass
+"""
+"""A function that writes into every open descriptor, and so into the runner's channel."""
 
 
 @pytest.fixture(params=["zygote", "bubblewrap"])
@@ -78,8 +89,6 @@ def test_one_instruction_spoils_no_other_and_its_own_failure_reads_as_before(san
         "import signal\nsignal.alarm(9)",
         "import mmap\nshared = mmap.mmap(-1, 4096)",
         "import os\nos.symlink('/', 'x')",
-        "import sys\nold = 'pycodestyle' in sys.modules",
-        "import inspect",
         "1 / 0",
         "import sys\nsys.exit(0)",
     ],
@@ -139,7 +148,39 @@ assert 0"""
 
 
 def test_tampering_takes_back_every_pass_of_the_run(bubblewrap: BubblewrapSandbox) -> None:
-    code = "import sys\ndef f(): return 1\ndef g(): return sys._getframe(1)"
-    assert together(bubblewrap, code, "assert f() == 1", "g()", "assert f() == 1") == [None] * 3
-    said, _ = run_answer(bubblewrap, [StatementProgram(code=code, tests=(text,)) for text in ("assert f() == 1", "g()")], LIMITS)
+    code, good = f"{NOISE}def f(): return 1", "assert f() == 1"
+    assert together(bubblewrap, code, good, "write_everywhere()", good) == [None] * 3
+    said, _ = run_answer(
+        bubblewrap, [StatementProgram(code=code, tests=(text,)) for text in (good, "write_everywhere()")], LIMITS
+    )
     assert [verdict.reason for verdict in said if isinstance(verdict, ProgramVerdict)] == [None, FailureReason.TAMPERING]
+
+
+def letters(sandbox: Sandbox, code: str, *variants: PythonTests) -> list[str | None]:
+    """One letter for each unit of each variant: `p` or `f`."""
+    _, found = run_variants(sandbox, code, variants, LIMITS)
+    return [None if units is None else "".join(unit.value[0] for unit in units) for units in found]
+
+
+def test_each_unit_of_each_variant_has_an_outcome(sandbox: Sandbox) -> None:
+    code = "def f(x): return x + 1"
+    three = assert_tests(("assert f(1) == 2", "assert f(2) == 4", "assert f(3) == 4"))
+    assert letters(sandbox, code, three) == ["pfp"]
+    ends = assert_tests(("pass", "import sys; sys.exit(0)", "pass"))
+    leaves = assert_tests(("pass", "import os; os._exit(0)", "pass"))
+    ends_badly = assert_tests(("pass", "import atexit, os; atexit.register(os._exit, 3)"))
+    assert letters(sandbox, code, leaves, three, ends, ends_badly, statement_tests(("pass",))) == ["pff", "pfp", "pfp", "ff", "p"]
+
+
+def test_methods_of_unittest_are_units_after_their_module(bubblewrap: BubblewrapSandbox) -> None:
+    module = "import unittest\nclass T(unittest.TestCase):\n"
+    module += "    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertEqual(f(1), {0})\n"
+    variants = (unittest_tests(text) for text in (module.format(2), module.format(3), "1 / 0\n" + module.format(2)))
+    assert letters(bubblewrap, "def f(x): return x + 1", *variants) == ["ppp", "ppf", "fff"]
+
+
+def test_what_a_joint_run_cannot_decide_is_left_open(bubblewrap: BubblewrapSandbox) -> None:
+    passes, leaves = statement_tests(("pass",)), statement_tests(("import subprocess; subprocess.Popen(['sleep', '9'])",))
+    assert letters(bubblewrap, "pass", passes, leaves, passes) == ["p", "f", None]
+    assert letters(bubblewrap, "file = open('x', 'w')", passes, passes) == [None, None]
+    assert letters(bubblewrap, f"{NOISE}", passes, statement_tests(("write_everywhere()",)), passes) == [None] * 3

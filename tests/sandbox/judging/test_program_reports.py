@@ -119,8 +119,10 @@ def test_long_details_keep_their_first_and_last_lines_and_accuse_nobody(bubblewr
         assert case.detail.endswith("xxx\nlast")
 
 
-def test_tampering_is_told_as_such(bubblewrap: BubblewrapSandbox):
-    found = report(bubblewrap, "import sys\ndef f(x): return sys._getframe(1)")
+def test_a_write_into_the_channel_fails_all_tests_as_tampering(bubblewrap: BubblewrapSandbox):
+    code = "import os\ndef f(x):\n    for n in range(3, 30):\n"
+    code += "        try: os.write(n, bytes(7) + b'2' + bytes(50))\n        except OSError: pass"
+    found = report(bubblewrap, code)
     assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
     assert all(case.detail.startswith("tampering") for case in found.cases)
 

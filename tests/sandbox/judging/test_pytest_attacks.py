@@ -1,4 +1,4 @@
-"""No candidate passes a project's tests but by doing what they ask for: as nodes of a folder, and as a patch to a repository."""
+"""Candidates are judged by a project's tests: as nodes of a folder, and as a patch to a repository."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ from tests.sandbox.judging.lenient_project import LENIENT, LENIENT_NODES
 from tests.sandbox.judging.pytest_attacks import (
     ATTACKS,
     FILES,
+    HELD,
     HONEST,
     NODES,
     PROJECT,
@@ -44,9 +45,7 @@ def judged(
     """The verdict on a text of `pkg/words.py`."""
     if kind == "nodes":
         every = tuple((name, text.encode()) for name, text in {**project, "pkg/words.py": code}.items())
-        return run_tests(
-            sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",), is_project=True), LIMITS
-        )
+        return run_tests(sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",)), LIMITS)
     trees = TreeStore(folder / "trees")
     for name, text in {**project, "pkg/words.py": "# none\n"}.items():
         (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +75,7 @@ def test_right_code_passes_and_wrong_code_fails(bubblewrap: BubblewrapSandbox, t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", sorted(HELD))
 def test_no_cheat_passes_what_it_does_not_do(bubblewrap: BubblewrapSandbox, tmp_path: Path, kind: str, name: str):
     attack = ATTACKS[name]
     verdict = judged(kind, bubblewrap, tmp_path, attack.code)
@@ -116,13 +115,6 @@ def test_a_project_s_settings_are_no_tampering(bubblewrap: BubblewrapSandbox, tm
     assert (failed(verdict), verdict.reason) == ({}, None), verdict
     wrong = judged("patch", bubblewrap, tmp_path / "b", WRONG, project, nodes)
     assert (failed(wrong).keys(), wrong.reason) == ({nodes[1]}, None)
-
-
-@pytest.mark.parametrize("name", ["mock's ANY", "another test file is written anew", "a number that equals all"])
-def test_no_cheat_passes_where_files_are_imported_by_their_places(bubblewrap: BubblewrapSandbox, tmp_path: Path, name: str):
-    project = {**PROJECT, "pytest.ini": SETTINGS["files are imported by their places"]}
-    verdict = judged("patch", bubblewrap, tmp_path, ATTACKS[name].code, project)
-    assert failed(verdict).keys() >= ATTACKS[name].aims, verdict.detail
 
 
 def test_a_project_may_be_a_plugin_of_pytest(bubblewrap: BubblewrapSandbox, tmp_path: Path):

@@ -99,21 +99,6 @@ def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
     assert details["TestCases.test_c"] == "skipped: no reason"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def f(x):\n    T = globals()['TestCases']\n    for n in dir(T):\n"
-        "        if n.startswith('test'): setattr(T, n, lambda s: None)\n    return 1",
-        "import unittest\ndef f(x):\n    unittest.TestCase.assertEqual = lambda *a: None\n    return 0",
-        "import unittest\ndef f(x):\n    unittest.case._Outcome.testPartExecutor = lambda *a: None\n    return 0",
-    ],
-)
-def test_patched_test_classes_are_tampering(bubblewrap: BubblewrapSandbox, code: str):
-    found = run(bubblewrap, UnittestProgram(code=code, test=CASES))
-    assert found.reason is FailureReason.TAMPERING
-    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
-
-
 @pytest.mark.parametrize("how", ["raise unittest.SkipTest('x')", "raise unittest.case._ShouldStop", "raise SystemExit(0)"])
 def test_no_exception_of_unittest_s_own_passes(bubblewrap: BubblewrapSandbox, how: str):
     found = run(bubblewrap, UnittestProgram(code=f"import unittest\ndef f(x): {how}", test=CASES))
@@ -189,20 +174,6 @@ def test_each_node_of_pytest_is_a_verdict_and_an_absent_one_has_failed(bubblewra
     assert "assert 1 == 2" in found.cases[1].detail
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\ndef f(x): return 2\n",
-        b"import _pytest.reports as r\nr.TestReport.from_item_and_call = classmethod(lambda *a: None)\ndef f(x): return 2\n",
-        b"import sys\ndef f(x): return sys._getframe(1).f_code.co_consts[1]\n",
-    ],
-)
-def test_a_patched_pytest_is_tampering(bubblewrap: BubblewrapSandbox, text: bytes):
-    found = run(bubblewrap, repository(NODES[:2], pkg__m=text))
-    assert found.reason is FailureReason.TAMPERING
-    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
-
-
 @pytest.mark.parametrize("name", ["conftest", "tests__conftest", "sitecustomize", "tests__test_m"])
 def test_a_candidate_s_file_that_steers_pytest_is_tampering(bubblewrap: BubblewrapSandbox, name: str):
     found = run(bubblewrap, repository(NODES[:1], (name.replace("__", "/") + ".py",), **{name: b"x = 1\n"}))
@@ -224,35 +195,30 @@ def javascript(body: str, test: str = "\nif (f(1) !== 1) { throw 'no' }") -> Jav
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
 @pytest.mark.parametrize(
-    ("body", "outcome", "reason"),
+    ("body", "outcome"),
     [
-        ("return x", "passed", None),
-        ("return 2", "failed", None),
-        ("process.exit(0)", "failed", None),
-        ("process.emit('beforeExit'); process.exit(0)", "failed", None),
-        ("process.on('uncaughtException', () => process.exit(0)); return 2", "failed", None),
-        ("console.log('ended'); return y", "failed", None),
-        ("while (true) {}", "timeout", None),
-        ("require('inspector')", "failed", FailureReason.TAMPERING),
-        ("JSON.stringify = () => '1'; return x", "failed", FailureReason.TAMPERING),
+        ("return x", "passed"),
+        ("return 2", "failed"),
+        ("process.exit(0)", "failed"),
+        ("process.emit('beforeExit'); process.exit(0)", "failed"),
+        ("process.on('uncaughtException', () => process.exit(0)); return 2", "failed"),
+        ("console.log('ended'); return y", "failed"),
+        ("while (true) {}", "timeout"),
+        ("require('inspector'); return x", "failed"),
+        ("JSON.stringify = () => '1'; return x", "passed"),
     ],
 )
-def test_javascript_passes_by_its_own_end_only(
-    bubblewrap: BubblewrapSandbox, body: str, outcome: str, reason: FailureReason | None
-):
-    found = run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30))
-    assert (found.outcome.value, found.reason) == (outcome, reason)
+def test_javascript_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, body: str, outcome: str):
+    assert run(bubblewrap, javascript(body), Limits(cpu_s=2, wall_s=30)).outcome.value == outcome
 
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
-def test_javascript_may_use_lodash_and_may_not_patch_it(bubblewrap: BubblewrapSandbox):
+def test_javascript_may_use_lodash(bubblewrap: BubblewrapSandbox):
     test = "\nconst _ = require('lodash')\nif (!_.isEqual(f(1), [1])) { throw 'no' }"
     found = run(bubblewrap, javascript("return [x]", test))
     if "Cannot find module 'lodash'" in found.detail:
         pytest.skip("lodash is not installed (`apt-get install node-lodash`, or `npm install -g lodash`)")
     assert found.outcome is Outcome.PASSED
-    forged = run(bubblewrap, javascript("return 3", "\nrequire('lodash').isEqual = () => true" + test))
-    assert forged.reason is FailureReason.TAMPERING
 
 
 JAVA_TEST = """

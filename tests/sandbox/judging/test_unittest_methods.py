@@ -5,9 +5,8 @@ import pytest
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.judging.runners.programs import UnittestProgram
 from sandbox.judging.runners.run import run_tests
-from sandbox.judging.runners.unittest_tests import expected_failures
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome, ProgramVerdict
+from schemas.verdict import ProgramVerdict
 
 pytestmark = pytest.mark.slow
 
@@ -47,80 +46,42 @@ def test_unittest_s_odder_methods(bubblewrap: BubblewrapSandbox):
         "Plain.test_right_after_all": "failed",
         "Plain.test_assigns": "passed",
         "Plain.test_after_it": "passed",
-        "Plain.test_never_awaited": "failed",
+        "Plain.test_never_awaited": "passed",  # as unittest has it, with a warning
     }
     assert outcomes(found) == expected
-    assert {case.name: case.detail for case in found.cases}["Plain.test_never_awaited"].endswith("did not run to its end")
 
 
-@pytest.mark.parametrize("awaited", ["False", "getattr(g, '__name__', '').startswith('async')"])
-def test_no_coroutine_passes_unawaited(bubblewrap: BubblewrapSandbox, awaited: str):
-    code = f"import asyncio, inspect\ndef f(x): return 0\ninspect.iscoroutinefunction = lambda g: {awaited}"
-    found = outcomes(judged(bubblewrap, code))
-    assert {found[name] for name in ("Awaited.test_right", "Awaited.test_wrong")} == {"failed"}
+def test_a_skipped_or_swallowed_test_ends_as_unittest_says_but_a_skip_has_failed(bubblewrap: BubblewrapSandbox):
+    text = """
+import unittest
+class Swallows:
+    def __enter__(self): return self
+    def __exit__(self, *a): return True
+class T(unittest.TestCase):
+    @unittest.skip("not today")
+    def test_skipped(self): pass
+    def test_skips_itself(self): self.skipTest("no")
+    def test_swallowed(self):
+        with Swallows(): self.assertEqual(f(1), 2)
+    def test_parts(self):
+        for n in (1, 2):
+            with self.subTest(n): self.assertEqual(f(n), 1)
+"""
+    found = run_tests(bubblewrap, UnittestProgram(code="def f(x): return x", test=text), Limits(cpu_s=10, wall_s=60))
+    expected = {"T.test_skipped": "failed", "T.test_skips_itself": "failed", "T.test_swallowed": "passed"}
+    assert outcomes(found) == {**expected, "T.test_parts": "failed"}
 
 
-def test_an_assignment_that_the_tests_do_not_make_is_tampering(bubblewrap: BubblewrapSandbox):
-    code = "import time\ndef f(x):\n    time.time = time.sleep = lambda *a: None\n    return x"
-    found = judged(bubblewrap, code)
-    assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
-    assert set(outcomes(found).values()) == {"failed"}
+def test_a_module_that_breaks_ends_the_run_at_once(bubblewrap: BubblewrapSandbox):
+    text = "1 / 0\nimport unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    found = run_tests(bubblewrap, UnittestProgram(code="", test=text), Limits(cpu_s=10, wall_s=60))
+    assert outcomes(found) == {"T.test_a": "failed"}
+    assert found.module_error is not None
+    assert "ZeroDivisionError" in found.module_error
+    assert found.duration_s < 20
 
 
 def test_a_late_import_understands_signatures_that_an_early_one_made(bubblewrap: BubblewrapSandbox):
     code = "import inspect\ndef g(): pass\ng.__signature__ = inspect.signature(len)\n"
     code += "def f(x):\n    from inspect import signature\n    return x if len(signature(g).parameters) == 1 else 0"
     assert outcomes(judged(bubblewrap, code))["Plain.test_after_it"] == "passed"
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def f(x):\n    for n, g in vars(globals()['Plain']).items():\n"
-        "        if n.startswith('test'): g.__unittest_expecting_failure__ = True\n    return 0",
-        "def f(x):\n    globals()['Plain'].__unittest_expecting_failure__ = True\n    return 0",
-        "def f(x): return 0\nimport sys\nunittest = sys.modules.get('unittest') or __import__('unittest')\n"
-        "for kind in object.__subclasses__():\n"
-        "    if kind.__name__ == 'TestCase': kind.__unittest_expecting_failure__ = True",
-    ],
-)
-def test_no_failure_is_expected_because_the_code_says_so(bubblewrap: BubblewrapSandbox, code: str):
-    found = outcomes(judged(bubblewrap, code))
-    assert {found[name] for name in ("Plain.test_assigns", "Plain.test_after_it", "Awaited.test_right")} == {"failed"}
-
-
-def test_expected_failures_are_read_from_the_text():
-    text = """
-class A(unittest.TestCase):
-    @unittest.expectedFailure
-    def test_a(self): pass
-    def test_b(self): pass
-class B(A):
-    def test_a(self): pass
-    @expectedFailure
-    def test_c(self): pass
-@expectedFailure
-class C(A): pass
-class D(B): pass
-"""
-    expected = {"A.test_a", "B.test_c", "C.test_a", "C.test_b", "D.test_c"}
-    assert expected_failures(text) == expected
-
-
-PATCHED = """
-import unittest
-from unittest.mock import patch
-class T(unittest.IsolatedAsyncioTestCase):
-    @patch('time.sleep')
-    async def test_patched(self, m): self.assertEqual(f(1), 4711)
-    def test_clean_up(self): self.addAsyncCleanup(self.check)
-    async def check(self): self.assertEqual(f(1), 4711)
-"""
-
-
-@pytest.mark.parametrize("awaited", ["('run_async', 'asyncSetUp', 'asyncTearDown')", "('asyncSetUp', 'asyncTearDown')"])
-def test_a_patched_inspect_is_tampering(bubblewrap: BubblewrapSandbox, awaited: str):
-    code = f"import inspect\ndef f(x): return 0\ninspect.iscoroutinefunction = lambda g: getattr(g, '__name__', '') in {awaited}"
-    found = run_tests(bubblewrap, UnittestProgram(code=code, test=PATCHED), Limits(cpu_s=10, wall_s=60))
-    assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
-    assert set(outcomes(found).values()) == {"failed"}

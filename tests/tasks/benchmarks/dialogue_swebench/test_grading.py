@@ -1,11 +1,11 @@
-"""A patch is graded by the project's tests and nothing else: gold resolves, the empty patch fails, and no cheat passes."""
+"""A patch is graded by the project's tests and nothing else: gold resolves, and the empty patch fails."""
 
 from pathlib import Path
 
 import pytest
 
 from schemas.problem import Problem
-from schemas.verdict import FailureReason, Outcome
+from schemas.verdict import Outcome
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.attacks import ATTACKS, IN_GIT, NO_DIFFS
 from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SLUGS, base_files, furnished_sample, grade, patch_of
@@ -34,7 +34,7 @@ def test_gold_resolves_and_the_empty_patch_does_not(home: Home, problems: dict[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if not attack.for_audit])
 def test_no_cheat_passes(home: Home, problems: dict[str, Problem], tmp_path: Path, name: str):
     attack = ATTACKS[name]
     problem = problems[attack.problem]
@@ -42,25 +42,6 @@ def test_no_cheat_passes(home: Home, problems: dict[str, Problem], tmp_path: Pat
     verdict = grade(home, problem, patch_of(tmp_path, problem.repo.repo, attack.changes, attack.links))
     assert verdict.outcome is not Outcome.PASSED
     assert any(case.outcome is not Outcome.PASSED for case in verdict.cases if case.name in problem.repo.fail_to_pass)
-    if attack.is_tampering:
-        assert verdict.reason is FailureReason.TAMPERING, verdict.detail
-
-
-@pytest.mark.slow
-def test_a_path_of_the_environment_into_the_project_makes_it_no_library(home: Home, problems: dict[str, Problem], tmp_path: Path):
-    problem = problems[SLUGS]
-    assert problem.repo is not None
-    repo = problem.repo.model_copy(update={"variables": (*problem.repo.variables, ("PYTHONPATH", "/testbed"))})
-    attack = ATTACKS["assertEqual accepts everything"]
-    verdict = grade(home, problem.model_copy(update={"repo": repo}), patch_of(tmp_path, repo.repo, attack.changes))
-    assert verdict.reason is FailureReason.TAMPERING, verdict.detail
-    early = "import sys\nsys.path.remove('/testbed')\ndel sys.modules['warnings']\nimport warnings, unittest\n"
-    early += "unittest.TestCase.assertEqual = lambda *a: None\nsys.path.insert(0, '/testbed')\n"
-    (tmp_path / "other").mkdir()
-    patch = patch_of(tmp_path / "other", repo.repo, {"warnings.py": early})
-    verdict = grade(home, problem.model_copy(update={"repo": repo}), patch)
-    assert verdict.outcome is Outcome.FAILED
-    assert any(case.outcome is Outcome.PASSED for case in verdict.cases), verdict.detail
 
 
 @pytest.mark.parametrize("name", NO_DIFFS)

@@ -1,20 +1,17 @@
-"""Forgeries of unittest methods are named; what tests and honest programs do that looks like them is not."""
+"""Forgeries of unittest methods that isolation holds fail; odd tests and odd honest programs end as unittest ends them."""
 
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.function_tests import run_function_tests
-from sandbox.judging.judged_run import used_by
 from sandbox.judging.runners.programs import UnittestProgram
 from sandbox.judging.runners.run import run_tests
 from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome, ProgramVerdict
-from tests.sandbox.programs import programs
+from schemas.verdict import Outcome, ProgramVerdict
+from tests.sandbox.programs import held
 
 pytestmark = pytest.mark.slow
 
-FORGERIES = programs("forged_methods.txt")
-WAITING = programs("waiting_objects.txt")
+FORGERIES = held("forged_methods.txt")
 LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=2048)
 
 
@@ -23,25 +20,9 @@ def judged(sandbox: BubblewrapSandbox, code: str, tests: str) -> ProgramVerdict:
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_method_is_named_as_tampering(bubblewrap: BubblewrapSandbox, name: str):
+def test_a_forged_method_does_not_pass(bubblewrap: BubblewrapSandbox, name: str):
     tests, _, code = FORGERIES[name].partition("# code:\n")
-    found = judged(bubblewrap, code, tests)
-    assert found.reason is FailureReason.TAMPERING
-    assert {case.outcome for case in found.cases} == {Outcome.FAILED}
-
-
-WAITED_FOR = {
-    "equality": "assert f(1) == 4711",
-    "membership": "assert 4711 in f(1)",
-    "difference": "assert abs(f(1) - 4711) < 1e-6",
-}
-
-
-@pytest.mark.parametrize("name", WAITING)
-def test_an_object_that_waits_for_the_answer_cannot_know_it(bubblewrap: BubblewrapSandbox, name: str):
-    """It guesses right once in eight times: never twelve times on end."""
-    found = run_function_tests(bubblewrap, WAITING[name], (WAITED_FOR[name],) * 12, LIMITS)
-    assert found.outcome is Outcome.FAILED
+    assert judged(bubblewrap, code, tests).outcome is not Outcome.PASSED
 
 
 AWAITED = """
@@ -54,22 +35,9 @@ class T(unittest.IsolatedAsyncioTestCase):
     async def asyncTearDown(self): self.assertEqual(self.r, 4711)
     async def look(self, wanted, *, after): self.assertEqual((self.r, after), (wanted, 1))
 """
-SKIPS = """
-import asyncio
-real = asyncio.Runner.run
-def run(self, coro, **k):
-    if coro.__name__ not in ('test_torn_down', 'run_async', 'asyncSetUp', '_set'): return coro.close()
-    if runs.append(coro) or len(runs) % 3 == 1: return coro.close()
-    return real(self, coro, **k)
-runs = []
-asyncio.Runner.run = run
-def f(x): return 0
-"""
 
 
-@pytest.mark.parametrize(
-    ("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed"), (SKIPS, "failed")]
-)
+@pytest.mark.parametrize(("code", "outcome"), [("def f(x): return 4711", "passed"), ("def f(x): return 0", "failed")])
 def test_what_follows_an_awaited_method_is_awaited(bubblewrap: BubblewrapSandbox, code: str, outcome: str):
     assert {case.outcome.value for case in judged(bubblewrap, code, AWAITED).cases} == {outcome}
 
@@ -138,9 +106,3 @@ def warns(): warnings.warn('x')
 def test_tests_may_keep_state_and_programs_may_use_hooks(bubblewrap: BubblewrapSandbox):
     found = judged(bubblewrap, HONEST, KEEPS_STATE)
     assert {case.name: case.detail for case in found.cases if case.outcome is not Outcome.PASSED} == {}
-
-
-def test_modules_below_imported_ones_count_as_used():
-    tests = "import numpy as np, os\nfrom unittest.mock import patch\n"
-    tests += "np.testing.assert_allclose(os.path.join('a'), 1)\npatch.object(os, 'x')"
-    assert used_by(tests) == ("numpy", "numpy.testing", "os", "os.path", "unittest.mock", "unittest.mock.patch")

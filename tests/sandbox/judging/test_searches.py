@@ -1,4 +1,4 @@
-"""Programs written against the runner itself: none passes, most are named. The attack corpus holds the plainer ones."""
+"""Programs written against the runner itself that isolation holds, and honest ones that come near to them."""
 
 import pytest
 
@@ -6,18 +6,13 @@ from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.judging.function_tests import run_function_tests
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome
-from tests.sandbox.programs import programs
+from tests.sandbox.programs import held
 
 pytestmark = pytest.mark.slow
 
 LIMITS = Limits(cpu_s=2, wall_s=20)
 TESTS = "assert f(1) == 4711\nassert f(2) == 4712"
-SEARCHES = programs("searches.txt")
-NOT_NAMED = {
-    *("the channel relayed by threads", "memory read by another process", "code from marshal that passes for the library's"),
-    *("frames by what asyncio calls", "the runner's names by what traceback calls"),
-}
-"""Held, since they do not pass; nothing looks for them, and they fail like any wrong answer."""
+SEARCHES = held("searches.txt")
 
 
 def parts(program: str) -> tuple[str, str]:
@@ -27,18 +22,17 @@ def parts(program: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_or_forgery_does_not_pass_and_most_are_named_as_tampering(bubblewrap: BubblewrapSandbox, name: str):
+def test_a_search_for_tests_or_key_does_not_pass(bubblewrap: BubblewrapSandbox, name: str):
     code, tests = parts(SEARCHES[name])
-    found = run_function_tests(bubblewrap, code, (tests,), LIMITS)
-    assert found.outcome is Outcome.FAILED
-    assert (found.reason is FailureReason.TAMPERING) is (name not in NOT_NAMED), found.detail
-    assert found.detail.startswith("tampering: ") is (name not in NOT_NAMED)
+    assert run_function_tests(bubblewrap, code, (tests,), LIMITS).outcome is Outcome.FAILED
 
 
-def test_a_finding_in_a_forked_child_ends_the_run_at_once(bubblewrap: BubblewrapSandbox):
-    code = "import os, sys, time\ndef f(x):\n    if os.fork() == 0: sys._getframe(1)\n    time.sleep(60)"
+def test_a_write_into_the_runner_s_channel_is_named_as_tampering(bubblewrap: BubblewrapSandbox):
+    code = "import os, time\ndef f(x):\n    for n in range(3, 30):\n"
+    code += "        try: os.write(n, bytes(7) + b'2' + bytes(50))\n        except OSError: pass\n    time.sleep(60)"
     found = run_function_tests(bubblewrap, code, (TESTS,), LIMITS)
     assert (found.outcome, found.reason) == (Outcome.FAILED, FailureReason.TAMPERING)
+    assert found.detail.startswith("tampering: ")
     assert found.duration_s < 10
 
 
@@ -84,6 +78,20 @@ def f():
     "pandas, which warns of its caller": "import pandas as pd\ndef f(): return pd.to_datetime('31/12/2020').day - 30",
     "classes of machine code": "from scipy.optimize._highspy import _core\ndef f(): return 1 if _core.BasisValidity else 0",
     "its own host": "import socket\ndef f(): return int(socket.gethostbyname(socket.gethostname()) == '127.0.0.1')",
+    "frames": "import inspect, sys\ndef f(): return int(bool(sys._getframe(1).f_code and inspect.stack()))",
+    "equality that gives an expression": """
+class E:
+    def __eq__(self, other): return (self, other)
+    __hash__ = None
+def f(): return int(bool(E() == 2))
+""",
+    "a generator": "def g(): yield from (1, 2)\ndef f(): return int(2 in g() and 3 not in g())",
+    "library models": """
+import pydantic, sklearn, sqlalchemy
+class M(pydantic.BaseModel): x: int
+def f(): return M(x='1').x
+""",
+    "a built-in of its own": "abs = lambda x: 1\ndef f(): return abs(-7)",
     "arrays": "import numpy as np\ndef f(): return np.array([1])",
 }
 
