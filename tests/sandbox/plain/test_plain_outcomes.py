@@ -14,9 +14,11 @@ import pytest
 from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.interface import Sandbox
-from sandbox.judging.runners.programs import TestProgram
+from sandbox.judging.runners.programs import PythonProgram, TestProgram
+from sandbox.judging.runners.run import run_answer
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
+from schemas.verdict import Outcome
 from tests.bench.plain import BIGCODEBENCH_LIMITS, LIMITS
 from tests.bench.references import DATA, MBPP_FAULTS, reference_programs
 from tests.sandbox.plain.corpora import BIGCODEBENCH_VARIABLE, bigcodebench, bigcodebench_file, codeif_functions
@@ -26,6 +28,11 @@ from tests.sandbox.plain.honest import Honest, honest_cases, honest_programs
 HONEST = tuple(honest_programs())
 FAST = ("generator and membership", "wildcard class", "expression objects", "expected failures and subtests", "check function")
 """Honest programs that the fast tests compare, too."""
+JOINT = {
+    name: [one for one in HONEST if one.name.startswith(f"{name}/")]
+    for name in dict.fromkeys(one.name.partition("/")[0] for one in HONEST if isinstance(one.program, PythonProgram))
+}
+"""Honest programs that are no pytest nodes, by name."""
 CASES = DATA.parent / "cases" / "honest.jsonl"
 EVERY = 1 if os.environ.get("WHOLE_CORPUS") else 60
 
@@ -70,6 +77,18 @@ def test_some_honest_programs_end_as_in_plain_python(sandbox: Sandbox, honest: H
 @pytest.mark.parametrize("honest", [one for one in HONEST if not one.name.startswith(FAST)], ids=lambda one: one.name)
 def test_honest_programs_end_as_in_plain_python(sandbox: Sandbox, honest: Honest) -> None:
     verify_honest(sandbox, honest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", JOINT)
+def test_a_joint_run_of_an_answers_tests_ends_as_in_plain_python(sandbox: Sandbox, name: str) -> None:
+    """All blocks of an honest program together, as a night runs all instructions on one answer."""
+    blocks = JOINT[name]
+    if blocks[0].missing_package is not None:
+        pytest.skip(f"the package {blocks[0].missing_package} is not installed")
+    verdicts, _ = run_answer(sandbox, [block.program for block in blocks], LIMITS)
+    expected = {block.name: block.passes and not block.exception for block in blocks}
+    assert {b.name: getattr(v, "outcome", v) is Outcome.PASSED for b, v in zip(blocks, verdicts, strict=True)} == expected
 
 
 @pytest.mark.slow
