@@ -14,7 +14,7 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _OF_NODES = ("-pno:cacheprovider", "-oaddopts=", "-q", "--no-header", "--continue-on-collection-errors")
@@ -36,8 +36,9 @@ def run_pytest(
     """Run the files, tell of each node, and return: the interpreter ends as it would after pytest."""
     root, is_whole_project = os.getcwd(), job["kind"] == b"repository"
     lines = {name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one] for name, value in job.items()}
-    pytest = _loaded_pytest(lambda: _prepare(root, lines, is_whole_project))
-    start = pytest.main
+    show_project = _prepare(root, lines, is_whole_project)
+    start = _loaded_pytest(show_project).main
+    plugins = _environment_plugins(show_project) if is_whole_project else []
     say(b"code ran")
     hear()
     wanted, found, room = frozenset(lines["nodes"]), dict[str, tuple[str, str]](), [_ALL_DETAILS]
@@ -56,7 +57,10 @@ def run_pytest(
     code = _NOTHING_RAN
     _set_warnings(job["warnings"].decode())
     if files:
-        code = int(start(_arguments(root, lines, files, is_whole_project), plugins=[_listener(wanted, tell)]))
+        own_options = [f"-p{name}" for name in plugins] if is_whole_project else _OF_NODES
+        alone = ("-n0",) if "xdist" in plugins else ()
+        arguments = [*own_options, "--rootdir", root, *lines["arguments"], *_LAST_WORD, *alone, "--", *files]
+        code = int(start(arguments, plugins=[_once_loaded(show_project), _listener(wanted, tell)]))
     only_here()
     for node, (word, detail) in found.items() if code in _RAN else ():
         say(b"node", node.encode(), word.encode(), detail.encode("utf-8", "backslashreplace")[-_LONGEST:])
@@ -69,13 +73,6 @@ def asked_by(node: str, wanted: frozenset[str]) -> str | None:
     if node in wanted:
         return node
     return max((one for one in wanted if node.startswith((f"{one}[", f"{one}::"))), key=len, default=None)
-
-
-def _arguments(root: str, lines: dict[str, list[str]], files: Sequence[str], is_whole_project: bool) -> list[str]:
-    plugins = _environment_plugins() if is_whole_project else []
-    own_options = (*([] if is_whole_project else _OF_NODES), *(f"-p{name}" for name in plugins))
-    alone = ("-n0",) if "xdist" in plugins else ()
-    return [*own_options, "--rootdir", root, *lines["arguments"], *_LAST_WORD, *alone, "--", *files]
 
 
 def _listener(wanted: frozenset[str], tell: Callable[[str, str, str], None]) -> Any:
@@ -124,33 +121,59 @@ def _is_worse(word: str, before: str | None) -> bool:
     return before is None or _WORST_FIRST.index(word) < _WORST_FIRST.index(before)
 
 
-def _loaded_pytest(prepare: Callable[[], None]) -> Any:
-    """Import the environment's pytest before the project's folders are on the path, but for a project that is pytest."""
+def _once_loaded(call: Callable[[], None]) -> Any:
+    """Make a plugin that calls a function once the environment's plugins are loaded, before pytest reads the project."""
+    import pytest
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests() -> Iterator[None]:
+        call()
+        yield
+
+    plugin: Any = type(sys)("parley_project")
+    plugin.pytest_load_initial_conftests = pytest_load_initial_conftests
+    return plugin
+
+
+def _loaded_pytest(show_project: Callable[[], None]) -> Any:
     try:
         import pytest
-    except ModuleNotFoundError:
-        prepare()
+    except ModuleNotFoundError:  # the project is pytest
+        show_project()
         import pytest
-    else:
-        prepare()
     return pytest
 
 
-def _prepare(root: str, lines: dict[str, list[str]], is_whole_project: bool) -> None:
-    """Set variables and the path as the tests of a kind have them."""
+def _prepare(root: str, lines: dict[str, list[str]], is_whole_project: bool) -> Callable[[], None]:
+    """Set variables and the path as the tests of a kind have them.
+
+    Returns:
+        A function that lets a whole project's modules be found. Until it is called none of them is imported, so that no module
+        of the project stands for pytest, its plugins or a library of theirs.
+    """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     sys.argv = ["pytest"]
+    own: list[str] = []
     if is_whole_project:
         sys.path[:0] = [root, *(os.path.join(root, path) for path in lines["paths"])]
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[: 1 + len(lines["paths"])])
-        return
-    sys.dont_write_bytecode = True
-    environment = next((f"{root}/{name}" for name in lines["environment"] if os.path.isdir(name)), None)
-    sys.path[:0] = [root, *(f"{root}/{path}" for path in lines["paths"] if os.path.isdir(path))]
-    if environment is not None:
-        sys.path.insert(1 + len(lines["paths"]), environment)
+        own = [folder for folder in sys.path if f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")]
+    else:
+        sys.dont_write_bytecode = True
+        environment = next((f"{root}/{name}" for name in lines["environment"] if os.path.isdir(name)), None)
+        sys.path[:0] = [root, *(f"{root}/{path}" for path in lines["paths"] if os.path.isdir(path))]
+        if environment is not None:
+            sys.path.insert(1 + len(lines["paths"]), environment)
+    finders: Any = sys.path_importer_cache
+    finders.update(dict.fromkeys(own))  # None: nothing is to be looked for there
+
+    def show_project() -> None:
+        while own:
+            finders.pop(own.pop(), None)
+
+    return show_project
 
 
 def _set_warnings(options: str) -> None:
@@ -164,8 +187,12 @@ def _set_warnings(options: str) -> None:
     warnings._processoptions(sys.warnoptions)  # pyright: ignore[reportAttributeAccessIssue]  (what Python itself calls at its start)
 
 
-def _environment_plugins() -> list[str]:
+def _environment_plugins(show_project: Callable[[], None]) -> list[str]:
     """List the plugins that the environment's packages offer, among them the project itself where it is a plugin."""
     from importlib.metadata import distributions
+    from importlib.util import find_spec
 
-    return sorted({entry.name for found in distributions() for entry in found.entry_points if entry.group == "pytest11"})
+    offered = [entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11"]
+    if any(find_spec(entry.value.partition(":")[0].partition(".")[0]) is None for entry in offered):
+        show_project()
+    return sorted({entry.name for entry in offered})

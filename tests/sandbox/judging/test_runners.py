@@ -46,7 +46,6 @@ def test_each_assertion_is_a_verdict_of_its_own(bubblewrap: BubblewrapSandbox):
         ("import os\ndef f(x): return x if x != 2 else os._exit(0)", ["passed", "failed", "failed"]),
         ("def f(x):\n    while x == 2: pass\n    return x", ["passed", "timeout", "failed"]),
         ("import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x", ["passed", "timeout", "failed"]),
-        ("import sys\ndef f(x): return x if x != 3 else sys._getframe()", ["failed", "failed", "failed"]),
         ("import atexit, os\natexit.register(os._exit, 3)\ndef f(x): return x", ["failed", "failed", "failed"]),
         ("f = lambda x: x; raise ValueError", ["failed", "failed", "failed"]),
         ("while True: pass", ["timeout", "timeout", "timeout"]),
@@ -99,7 +98,7 @@ def test_each_method_of_unittest_is_a_verdict(bubblewrap: BubblewrapSandbox):
     assert details["TestCases.test_c"] == "skipped: no reason"
 
 
-@pytest.mark.parametrize("how", ["raise unittest.SkipTest('x')", "raise unittest.case._ShouldStop", "raise SystemExit(0)"])
+@pytest.mark.parametrize("how", ["raise unittest.SkipTest('x')", "raise SystemExit(0)"])
 def test_no_exception_of_unittest_s_own_passes(bubblewrap: BubblewrapSandbox, how: str):
     found = run(bubblewrap, UnittestProgram(code=f"import unittest\ndef f(x): {how}", test=CASES))
     assert set(outcomes(found).values()) == {"failed"}
