@@ -52,7 +52,7 @@ endef
 export SETTINGS_FOR_UV
 
 .DEFAULT_GOAL := help
-.PHONY: help install embeddings inspect bubblewrap demo test test-all test-vllm check check-types check-tests crash bench bench-warehouse bench-sandbox bench-convcode references lock bench-talk2code bench-unidial bench-swe bench-night clean
+.PHONY: help install embeddings inspect bubblewrap demo test test-all test-vllm check check-types check-tests crash bench bench-warehouse bench-sandbox bench-convcode references plain lock bench-talk2code bench-unidial bench-swe bench-night clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -180,6 +180,9 @@ bench-unidial: install ## MathChat's 5,276 dialogues and judgements beside their
 
 references: install bubblewrap ## HumanEval's, MBPP's and MBXP's reference solutions through the sandbox (needs the data)
 	$(BIN)/python -m tests.bench.references $(BENCH_ARGS)
+
+plain: install bubblewrap ## verdicts beside plain Python's outcomes, over the same sets and honest programs: every difference
+	$(BIN)/python -m tests.bench.plain $(BENCH_ARGS)
 
 lock: ## write the locks from what is installed in .venv (after an upgrade that passed the tests)
 	@[ -e $(INSTALLED) ] || { echo "there is no whole $(VENV) to lock: make install" >&2; exit 1; }

@@ -98,7 +98,7 @@ def _run_code(
         file.write(job["code"])
     names = _main_module(job["main"].decode(), path)
     sys.path.insert(0, os.getcwd())
-    sys.setrecursionlimit(sys.getrecursionlimit() + 3)  # the frames between the interpreter and a script's first
+    sys.setrecursionlimit(sys.getrecursionlimit() + 5)  # the calls between the interpreter and a script's first
     why_alone, fork_each = parent(questions) if "together" in job else (None, None)
     try:
         code = compile(job["code"], path, "exec", dont_inherit=True, optimize=0)
@@ -113,16 +113,10 @@ def _unit_runner(module: tuple[dict[str, Any], int], *, is_unittest: bool) -> Ca
     """Make a function that runs one unit of the tests: None for a pass, else the failure's text."""
     names, flags = module
 
-    def run_statements(text: bytes) -> None:
+    def run_statements(kind: bytes, text: bytes) -> None:
         exec(compile(text, TESTS, "exec", flags, True, 0), names)
 
-    if is_unittest:
-        return case_runner(names, run_statements)
-
-    def run(kind: bytes, text: bytes) -> None:
-        run_statements(text)
-
-    return run
+    return case_runner(names, run_statements) if is_unittest else run_statements
 
 
 def _main_module(name: str, path: str) -> dict[str, Any]:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def case_runner(names: dict[str, Any], run_statements: Callable[[bytes], None]) -> Callable[[bytes, bytes], bytes | None]:
+def case_runner(names: dict[str, Any], run_statements: Callable[[bytes, bytes], None]) -> Callable[[bytes, bytes], bytes | None]:
     """Make a function that runs the tests' module, then cases of it. It gives None for a pass, else the failure's text."""
     broken: dict[str, bytes | None] = {}
 
     def run_case(kind: bytes, text: bytes) -> bytes | None:
         if kind == b"module":
-            run_statements(text)
+            run_statements(kind, text)
             return _attempt(names.get("setUpModule"))
         title, *marks = text.decode().split("\n")
         class_name, _, method = title.partition(".")
