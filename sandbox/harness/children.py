@@ -1,8 +1,8 @@
-"""Several instructions on one answer: the code ran once, and each one's tests start from the state that it left, in a child.
+"""Several groups of tests on one answer: the code ran once, and each group starts from the state that it left, in a child.
 
 Trusted, in the judged program. A child differs from its parent in less than after a plain fork: no hook of `os.register_at_fork`
 is called and no random state is renewed. Where code leaves what a fork does not hand on (a thread, a child, a timer), or what
-children would share (an open file, memory), `why_alone` says so, and each instruction has the code run for itself.
+children would share (an open file, memory), `why_alone` says so, and each group has the code run for itself.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import _ctypes
 import _signal  # pyright: ignore[reportMissingImports]  (a built-in module: signal would import enum)
 import builtins
 import os
-import sys
 import time
 
-from integrity import JUDGING
 from sealed_channel import TO_SUPERVISOR, fields, sealer, write_all
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
@@ -22,7 +20,6 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
     from typing import Any
 
 OF_PARENT = TO_SUPERVISOR + b", of the parent"
@@ -31,16 +28,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVER_GRACE_S = 1.0
 _TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 _SET_MASK = _signal.SIG_SETMASK
-_JUDGES = {name for group in JUDGING for name in group}
-_LOOKS_AT_MODULES = {"modules", "import_module", "__import__"}
 
 
-def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[[CodeType], str], Callable[..., bytes]]:
-    """To be called before the candidate's code runs.
+def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
+    """Prepare the forks, before the candidate's code runs.
 
     Args:
-        loaded: modules that were there before those that the tests name were imported.
-        are_alike: the tests of all instructions name the same modules.
         questions: the descriptor that the supervisor hears.
 
     Returns:
@@ -52,8 +45,7 @@ def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[
     waitid, wait4, waitpid, leave, exit_code = os.waitid, os.wait4, os.waitpid, os._exit, os.waitstatus_to_exitcode
     any_child, no_wait, look = os.P_ALL, os.WNOHANG, os.WEXITED | os.WNOHANG | os.WNOWAIT
     timer, mask, used, clock, sleep = _signal.getitimer, _signal.pthread_sigmask, time.process_time, time.monotonic, time.sleep
-    modules, there, every = sys.modules, set(sys.modules), _signal.valid_signals()
-    told_by = {name.rpartition(".")[2] for name in there - loaded if "." in name} | _LOOKS_AT_MODULES
+    every = _signal.valid_signals()
     if call(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -81,7 +73,7 @@ def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[
         close(maps)
         return b" rw-s " in text
 
-    def why_alone(code: CodeType) -> str:
+    def why_alone() -> str:
         if len(listdir("/proc/self/task")) > 1:
             return "the code left a thread"
         if has_children():
@@ -92,10 +84,6 @@ def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[
             return "the code left a timer"
         if shares_memory():
             return "the code left shared memory"
-        if not are_alike and any(name.partition(".")[0] in _JUDGES for name in modules if name not in there):
-            return "the code has loaded what judges some of its tests"
-        if not are_alike and not told_by.isdisjoint(words_of(code)):
-            return "the code may use modules that only some of its tests import"
         return ""
 
     def fork_each(hear: Callable[[], list[bytes]]) -> bytes:
@@ -131,16 +119,3 @@ def parent(loaded: set[str], are_alike: bool, questions: int) -> tuple[Callable[
 
     at_first = descriptors()
     return why_alone, fork_each
-
-
-def words_of(code: CodeType) -> set[str]:
-    """Names and texts in a code object and those within it."""
-    found, unseen = set[str](), [code]
-    for one in unseen:
-        found.update(one.co_names)
-        for value in one.co_consts:
-            if isinstance(value, str):
-                found.add(value)
-            elif isinstance(value, type(code)):
-                unseen.append(value)
-    return found

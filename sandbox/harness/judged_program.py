@@ -1,7 +1,7 @@
 """Runs a candidate's code, then the tests that the supervisor hands over one by one.
 
-The supervisor is told how each went, and of tampering at once. A program that studies this file can imitate parts of it from
-inside: sandbox/README.md names the limits.
+The tests run as plain Python has them: with its own operators, built-ins, unittest and pytest, unchanged and unobserved. Whether
+a pass was earned is for the audit to say (`sandbox/decoys`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ import os
 import sys
 
 from children import parent
-from comparison import comparing
-from instrumentation import ast, bound, instrumented, leniency, nodes_of, own_finder, root_of
-from integrity import guard
 from pytest_suite import run_pytest
 from sealed_channel import TO_PROGRAM, TO_SUPERVISOR, fields, opener, read_field, sealer, unpacked, with_ends_kept, write_all
 from suites import case_runner
-from watch import start_watch
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
 PROGRAM, TESTS = "program.py", "<tests>"
 COMPILED = "tmp.py"
@@ -34,7 +30,7 @@ _FUTURE_FLAGS = 0x1FE0000  # `from __future__` of the code holds for the tests, 
 
 def judge_program(answers: int, questions: int, key: bytes) -> None:
     """Run the code and all tests, then return: the interpreter ends as any script's does (threads joined, atexit run)."""
-    exit_now, own, getpid, run = os._exit, [os.getpid()], os.getpid, exec
+    exit_now, own, getpid = os._exit, [os.getpid()], os.getpid
     seal, unseal = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM)
 
     def say(*parts: bytes) -> None:
@@ -46,13 +42,8 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
             exit_now(1)
         return unpacked(message)
 
-    def accuse(reason: str) -> NoReturn:
-        try:
-            say(b"tampering", reason.encode("utf-8", "backslashreplace")[:1000])
-        finally:
-            exit_now(1)
-
     def only_here() -> None:
+        """End a child that the candidate forked: it does not go on with its parent's tests."""
         if getpid() != own[0]:
             exit_now(0)
 
@@ -62,43 +53,13 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2)}  # noqa: B905 - see `conversation`
     _install_packages(job["folders"].decode(), with_pth_files=job["kind"] == b"repository")
-    trusted = (os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__)), *_outside(sys.path, os.getcwd()))
     if job["kind"] in (b"pytest", b"repository"):
-        run_pytest(job, trusted, say, hear, accuse, only_here)
+        run_pytest(job, say, hear, only_here)
         return
-    code, path = job["code"], f"{os.getcwd()}/{PROGRAM}"
-    names, refused, loaded = _main_module(job["main"].decode(), path), [], set(sys.modules)
-    why_alone, fork_each, alone = None, None, ""
+    path, refused = f"{os.getcwd()}/{PROGRAM}", []
     try:
-        _write(path, code)
-        imports = tuple(job["imports"].decode().split())
-        checks = guard(accuse, imports, TESTS, names, mocks=job["mocks"] == b"1")
-        is_own_process, entered, is_known = start_watch(accuse, trusted, (TESTS,), names, own)
-
-        def here() -> None:
-            is_own_process()
-            checks["verify_cases"]()
-
-        mock, pytest = (checks["modules"].get(name) for name in ("unittest.mock", "pytest"))
-        lenient = leniency(TESTS, getattr(mock, "ANY", None), getattr(pytest, "approx", None), is_known)
-        run_statements, verify_defined = _statement_runner(names, comparing(accuse, here, entered, lenient), checks, only_here)
-        run_case = case_runner(names, run_statements, checks) if job["kind"] == b"unittest" else None
-        sys.path.insert(0, os.getcwd())
-        sys.setrecursionlimit(sys.getrecursionlimit() + 2)  # the frames between the interpreter and a script's first
-        if "together" in job:
-            why_alone, fork_each = parent(loaded, job["together"] == b"alike", questions)
-        try:
-            compiled = compile(code, path, "exec", dont_inherit=True, optimize=0)
-        except BaseException as error:
-            refused = [_as_compiled(error)]
-            raise
-        run(compiled, names)
+        names, fork_each, alone = _run_code(job, path, questions, refused)
         only_here()
-        checks["verify"]()
-        checks["verify_modules"](False)
-        _write(path, code)
-        alone = why_alone(compiled) if why_alone is not None else ""
-        checks["restore_imports"]()
     except BaseException as error:  # noqa: BLE001 - every way a program can end
         only_here()
         say(b"code failed", described(error, path), *refused)
@@ -107,35 +68,61 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         say(b"code ran", alone.encode())
         talk_by(fork_each(hear))
     say(b"code ran")
+    run_one = _unit_runner(names, is_unittest=job["kind"] == b"unittest")
     while True:
         kind, text = hear()
         if kind == b"end":
             break
         try:
-            if run_case is not None:
-                failure = run_case(kind, text, compiled.co_flags & _FUTURE_FLAGS)
-            else:
-                failure = None
-                run_statements(text, compiled.co_flags & _FUTURE_FLAGS)
+            failure = run_one(kind, text)
         except BaseException as error:  # noqa: BLE001 - whatever a test raises, it has failed
             failure = described(error, path)
         only_here()
-        checks["verify"]()
-        checks["verify_modules"](True)
-        verify_defined()
         say(b"passed" if failure is None else b"failed", _told(failure or b"", path))
     say(b"done")
 
 
-def _outside(folders: list[str], tree: str) -> list[str]:
-    """Leave out what is the working folder's own. Attack: a project whose `src` a .pth file of its environment names."""
-    return [folder for folder in folders if not f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(tree)}/")]
+def _run_code(
+    job: dict[str, bytes], path: str, questions: int, refused: list[bytes]
+) -> tuple[Any, Callable[..., bytes] | None, str]:
+    """Run the candidate's code as a script of its own file.
 
+    Args:
+        refused: takes the compiler's message where the code does not compile.
 
-def _write(path: str, code: bytes) -> None:
-    """Write the code's own file, and again once it has run. Attack: its own source file, which tests judge for style."""
+    Returns:
+        The module's names with the code's flags, the function that forks a child for each instruction's tests (None: they run
+        here), and why these have to run alone.
+    """
     with open(path, "wb") as file:
-        file.write(code)
+        file.write(job["code"])
+    names = _main_module(job["main"].decode(), path)
+    sys.path.insert(0, os.getcwd())
+    sys.setrecursionlimit(sys.getrecursionlimit() + 3)  # the frames between the interpreter and a script's first
+    why_alone, fork_each = parent(questions) if "together" in job else (None, None)
+    try:
+        code = compile(job["code"], path, "exec", dont_inherit=True, optimize=0)
+    except BaseException as error:
+        refused.append(_as_compiled(error))
+        raise
+    exec(code, names)
+    return (names, code.co_flags & _FUTURE_FLAGS), fork_each, why_alone() if why_alone is not None else ""
+
+
+def _unit_runner(module: tuple[dict[str, Any], int], *, is_unittest: bool) -> Callable[[bytes, bytes], bytes | None]:
+    """Make a function that runs one unit of the tests: None for a pass, else the failure's text."""
+    names, flags = module
+
+    def run_statements(text: bytes) -> None:
+        exec(compile(text, TESTS, "exec", flags, True, 0), names)
+
+    if is_unittest:
+        return case_runner(names, run_statements)
+
+    def run(kind: bytes, text: bytes) -> None:
+        run_statements(text)
+
+    return run
 
 
 def _main_module(name: str, path: str) -> dict[str, Any]:
@@ -144,71 +131,6 @@ def _main_module(name: str, path: str) -> dict[str, Any]:
     sys.modules[name] = sys.modules["__main__"] = main
     sys.argv = [path]
     return main.__dict__
-
-
-def _statement_runner(
-    names: dict[str, Any], compare: dict[str, Any], checks: dict[str, Any], only_here: Callable[[], None]
-) -> tuple[Callable[[bytes, int], None], Callable[[], None]]:
-    """Make a function that runs statements one by one, and one that looks whether their functions and classes
-    are still theirs. Attack: a helper of the tests, replaced by name."""
-    parse, run, defined, rebinding = compile, exec, {}, set[str]()
-    with_own = own_finder()
-
-    def run_statements(text: bytes, flags: int) -> None:
-        for statement in parse(text, TESTS, "exec", flags | ast.PyCF_ONLY_AST, True, 0).body:
-            made, rebound = _made_by(statement), _stored_in(statement)
-            declared = {name for node in nodes_of(statement) if isinstance(node, ast.Global) for name in node.names}
-            checks["add_names"](*_named_in(statement))
-            tree = ast.Module([instrumented(with_own(statement))], [])
-            one = bound(parse(tree, TESTS, "exec", flags, True, 0), compare)
-            run(one, names)
-            only_here()
-            checks["verify"]()
-            for name in (*rebound, *declared):
-                defined.pop(name, None)
-            rebinding.update(declared)
-            defined.update({name: names[name] for name in made if name in names and name not in rebinding})
-            if type(statement) is ast.ClassDef:
-                checks["add_classes"]([names[name] for name in made if issubclass(type(names.get(name)), type)])
-            verify_defined()
-
-    def verify_defined() -> None:
-        """Accuse where a function, class or import of the tests is another one now."""
-        for name, value in defined.items():
-            if names.get(name) is not value:
-                checks["accuse"](f"replaced {name}, which its tests define")
-
-    return run_statements, verify_defined
-
-
-def _made_by(statement: Any) -> tuple[str, ...]:
-    """List the names that a statement defines for good: functions, classes, imports."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return (statement.name,)
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return tuple(item.asname or item.name.partition(".")[0] for item in statement.names)
-    return ()
-
-
-def _stored_in(tree: Any) -> set[str]:
-    """List the names that a statement may bind anew."""
-    return {node.id for node in nodes_of(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _named_in(tree: Any) -> tuple[set[str], set[str], set[str]]:
-    """List the attributes that a statement reads, the names that it may give values by (attributes, keywords, the last parts of
-    texts), and the attributes that it assigns to others than `self`."""
-    read, given, stored = set[str](), set[str](), set[str]()
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Attribute):
-            (given if isinstance(node.ctx, ast.Store) else read).add(node.attr)
-            if isinstance(node.ctx, ast.Store) and root_of(node) not in (None, "self", "cls"):
-                stored.add(node.attr)
-        elif isinstance(node, ast.keyword):
-            given.add(node.arg or "")
-        elif isinstance(node, ast.Constant) and type(node.value) is str:
-            given.add(node.value.rpartition(".")[2])
-    return read, given, stored
 
 
 def described(error: BaseException, path: str) -> bytes:

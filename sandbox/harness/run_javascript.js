@@ -1,8 +1,7 @@
 // Runs a program for node as its main module and says under the run's secret that it came to its end.
 //
-// Input on stdin: one line of secret, then the program. `process.exit` before the end says nothing; an exception, an unhandled
-// rejection or a changed lodash is told. The secret is in a closure that the language gives no way into; modules that do are not
-// handed out.
+// Input on stdin: one line of secret, then the program. `process.exit` before the end says nothing. The secret is in a closure that
+// the language gives no way into; modules that do are not handed out.
 "use strict";
 const fs = require("fs");
 const Module = require("module");
@@ -12,15 +11,15 @@ const path = require("path");
     const report = Number(process.env.PARLEY_REPORT_FD);
     delete process.env.PARLEY_REPORT_FD;
     const { writeSync } = fs;
-    const { create, getOwnPropertyNames, is } = Object;
+    const { create } = Object;
     const input = fs.readFileSync(0, "utf8");
     const secret = input.slice(0, input.indexOf("\n"));
     const program = input.slice(secret.length + 1);
     const reallyExit = process.reallyExit.bind(process);
     const say = (word) => writeSync(report, word);
     say("ready\n");
-    const accuse = (reason) => {
-        say(secret + " tampering " + reason + "\n");
+    const refuse = (reason) => {
+        process.stderr.write(reason + "\n");
         reallyExit(1);
     };
     const forbidden = create(null);
@@ -29,33 +28,11 @@ const path = require("path");
     }
     const load = Module._load;
     Module._load = function (name, ...rest) {
-        if (forbidden[name]) accuse("loads " + name + ", which sees into the runner");
+        if (forbidden[name]) refuse("loads " + name + ", which sees into the runner");
         return load.call(this, name, ...rest);
     };
-    process.binding = process._linkedBinding = process.dlopen = () => accuse("loads what sees into the runner");
+    process.binding = process._linkedBinding = process.dlopen = () => refuse("loads what sees into the runner");
     process.getBuiltinModule = undefined;
-
-    let lodash = null;
-    try {
-        lodash = require("lodash");
-    } catch (error) {
-        lodash = null; // a program that requires it will say so itself
-    }
-    const judges = [[JSON, "JSON"], [Object, "Object"], [Array, "Array"], [console.assert, "console.assert"]];
-    if (lodash !== null) judges.push([lodash, "lodash"]);
-    const before = judges.map(([holder]) => {
-        const held = create(null);
-        for (const name of getOwnPropertyNames(holder)) if (typeof holder[name] === "function") held[name] = holder[name];
-        return held;
-    });
-    const verify = () => {
-        for (let i = 0; i < judges.length; i++) {
-            for (const name in before[i]) {
-                if (!is(judges[i][0][name], before[i][name])) accuse("replaced " + judges[i][1] + "." + name);
-            }
-        }
-        if (lodash !== null && (lodash.isEqual({ a: [1] }, { a: [2] }) || !lodash.isEqual([1], [1]))) accuse("equality is forged");
-    };
 
     const file = path.join(process.cwd(), "program.js");
     fs.writeFileSync(file, program);
@@ -66,9 +43,7 @@ const path = require("path");
     process.mainModule = require.main = main;
     let isThrough = false;
     process.once("beforeExit", () => {
-        if (!isThrough) return;
-        verify();
-        say(secret + " ended\n");
+        if (isThrough) say(secret + " ended\n");
     });
     main._compile(program, file);
     isThrough = true;

@@ -56,9 +56,7 @@ def conversation_with_children(
 
     def take_of_code(said: list[bytes]) -> None:
         kind = said[0] if said else b""
-        if kind == b"tampering":
-            state["failure"] = (b"tampering", said[1])
-        elif kind == b"code failed":
+        if kind == b"code failed":
             state["failure"] = (b"failed", said[1])
             if len(said) > 2:
                 tell(b"compile", b"failed", with_ends_kept(said[2], _LONGEST_DETAIL))
@@ -97,8 +95,11 @@ def conversation_with_children(
 
     def tell_of_child(code: int, used_s: float, has_left_others: Callable[[], bool]) -> tuple[bytes, bytes]:
         outcome, detail = ways["judge"](code, used_s, cpu_s, child["state"], has_left_others)
-        if outcome == b"passed" and (used_s >= cpu_s or {*child["told"]} != {b"passed"}):
-            outcome, detail = b"failed", b"needs a run of its own"
+        if outcome == b"passed":
+            if used_s < cpu_s:
+                tell(child["name"] + b" units", outcome, b"".join(word[:1] for word in child["told"]))
+            if used_s >= cpu_s or {*child["told"]} != {b"passed"}:
+                outcome, detail = b"failed", b"needs a run of its own"
         tell(child["name"], outcome, detail)
         return outcome, detail
 

@@ -12,7 +12,7 @@ from schemas.problem import SuiteKind
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 
-RUNNER_VERSION = 10
+RUNNER_VERSION = 11
 """Raise it when the same program could get another verdict: it is part of `verdict_id`."""
 
 
@@ -24,7 +24,7 @@ def run_function_tests(sandbox: Sandbox, code: str, tests: tuple[str, ...], limi
         limits: CPU time makes a timeout; time on the clock should leave room for a loaded machine.
 
     Returns:
-        passed, failed or timeout, without cases. Code that does not compile, ends early, or meddles with its tests has failed.
+        passed, failed or timeout, without cases. Code that does not compile or ends early has failed.
 
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.

@@ -2,14 +2,12 @@
 
 A pass is taken over as if the tests had run alone, under the same `verdict_id`, because it implies the same there:
 
-- The code meets what it meets alone, but for modules that only other instructions' tests import. Where it could tell (it names
-  one of their submodules or `sys.modules`, or has loaded a judging module of its own), all is run alone (`harness/children.py`).
+- The code meets what it meets alone: the tests' text is not there while it runs.
 - The child is the process that the code has run in: names, memory, random states, handlers, limits. Where a fork would hand on
   less than all (threads, children, timers) or children would share something (open files, memory), all is run alone.
 - Files are as the code left them; CPU time is the code's and the child's together, time on the clock and memory that of the run
   for all of them, so each bound is met here later than alone, or as late.
-- Checks for forgeries are set up before the code runs, for the tests of all instructions: they look at more, at no point at less.
-  A child's word is sealed with a key of its own. Tampering anywhere takes back every pass of the run.
+- A child's word is sealed with a key of its own. A write into the runner's channel takes back every pass of the run.
 
 None of this holds for a failure, which another instruction or the lack of room may have caused: such an instruction is run
 again alone, and the second verdict counts. Only code that does not compile needs no second run, since no test has a part in it.
@@ -39,10 +37,7 @@ def run_together(
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run it; says nothing about the candidate.
     """
-    imports = tuple(sorted({name for tests in programs for name in tests.imports}))
-    is_mocking = all(tests.is_mocking for tests in programs)
-    are_alike = all(tests.imports == imports for tests in programs)
-    job = job_of(code, programs[0], imports, is_mocking) | {"together": "alike" if are_alike else "differ"}
+    job = job_of(code, programs[0]) | {"together": "1"}
     ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in programs), limits)
     share = ran.model_copy(update={"duration_s": ran.duration_s / len(programs)})
     return tuple(_of_child(share, records, n, tests) for n, tests in enumerate(programs))
@@ -57,3 +52,30 @@ def _of_child(ran: ProgramVerdict, records: Records, n: int, tests: PythonTests)
         return None
     passed = {str(unit): ("passed", "") for unit in range(len(tests.units))}
     return tests.finish(of_records(ran.model_copy(update={"outcome": Outcome.PASSED, "detail": ""}), passed, tests))
+
+
+def run_variants(
+    sandbox: Sandbox, code: str, variants: Sequence[PythonTests], limits: Limits
+) -> tuple[ProgramVerdict, tuple[tuple[Outcome, ...] | None, ...]]:
+    """Run the code once, and each variant of its tests from the state that the code left.
+
+    Args:
+        sandbox: one that isolates.
+        variants: at least one, of the same `main` and `kind`.
+        limits: of each variant; time on the clock is that of the run.
+
+    Returns:
+        How the run ended, and for each variant the outcome of each of its units (passed or failed), or None where the
+        joint run does not decide it: it has to be run alone.
+
+    Raises:
+        SandboxUnavailable: the sandbox or its Python could not run it; says nothing about the candidate.
+    """
+    job = job_of(code, variants[0]) | {"together": "1"}
+    ran, records = run_job(sandbox, job, tuple(fields(*tests.packed) for tests in variants), limits)
+    if ran.reason is FailureReason.TAMPERING:
+        return ran, (None,) * len(variants)
+    words = [records.get(f"child {n} units", ("", None))[1] for n in range(len(variants))]
+    return ran, tuple(
+        None if said is None else tuple(Outcome.PASSED if word == "p" else Outcome.FAILED for word in said) for said in words
+    )

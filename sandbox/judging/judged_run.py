@@ -1,7 +1,5 @@
 """Runs one program and its tests through `harness/run_function_tests.py`, and decides which part of the report is believed."""
 
-import ast
-import functools
 import hmac
 import re
 import secrets
@@ -13,7 +11,6 @@ from sandbox.host.python_environment import package_folders
 from sandbox.host.shortage import sandbox_fault
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.infra_faults import retried_alone
-from sandbox.judging.python_syntax import parse
 from schemas.errors import HostShortage
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
@@ -28,13 +25,6 @@ _LIBRARY = re.compile(r'(?<=\bFile ")/[^"\n]*/(?:python3\.\d+|site-packages|dist
 _TESTS_LINE = re.compile(r'^( *)File "<tests>", line (\d+).*$', re.MULTILINE)
 _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
-_NAMED_WITHOUT_IMPORT = {
-    **{name: name for name in ("math", "random", "re", "copy", "json", "collections", "itertools", "functools", "string")},
-    **{name: name for name in ("datetime", "decimal", "fractions", "heapq", "bisect", "operator", "statistics")},
-    "np": "numpy",
-    "pd": "pandas",
-}
-"""Names under which tests use modules that the code was told to import."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +60,6 @@ class PythonTests:
         """As the runner takes them: kind and text of each."""
         return tuple(text for unit in self.units for text in (unit.kind, unit.text))
 
-    @property
-    def imports(self) -> tuple[str, ...]:
-        """Modules that they name."""
-        return used_by(self._source)
-
-    @property
-    def is_mocking(self) -> bool:
-        """Whether they may patch modules themselves."""
-        return "mock" in self._source or "patch" in self._source
-
-    @property
-    def _source(self) -> str:
-        return "\n".join(dict.fromkeys(unit.source for unit in self.units))
-
 
 def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -> ProgramVerdict:
     """Run `code`, then each unit, in one process. A unit that was not reached has failed; tampering fails all.
@@ -91,14 +67,13 @@ def run_units(sandbox: Sandbox, code: str, tests: PythonTests, limits: Limits) -
     Raises:
         SandboxUnavailable: the sandbox or its Python could not run a program; says nothing about the candidate.
     """
-    job = job_of(code, tests, tests.imports, tests.is_mocking)
+    job = job_of(code, tests)
     return tests.finish(of_records(*run_job(sandbox, job, tests.packed, limits), tests))
 
 
-def job_of(code: str, tests: PythonTests, imports: tuple[str, ...], is_mocking: bool) -> dict[str, str]:
+def job_of(code: str, tests: PythonTests) -> dict[str, str]:
     """What the runner inside the sandbox is told before it is given the tests."""
-    mocks = "1" if is_mocking else ""
-    return {"code": code + "\n", "main": tests.main, "kind": tests.kind, "imports": " ".join(imports), "mocks": mocks}
+    return {"code": code + "\n", "main": tests.main, "kind": tests.kind}
 
 
 def of_records(ran: ProgramVerdict, records: Records, tests: PythonTests) -> ProgramVerdict:
@@ -143,53 +118,6 @@ def run_job(
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")
         done = session.run(argv, stdin=payload, files=files)
     return believable_records(done, secret, limits)
-
-
-@functools.lru_cache(maxsize=4096)
-def imported_by(tests: str) -> tuple[str, ...]:
-    """Modules that the tests import, or use by a usual name, sorted; none where the tests do not parse."""
-    try:
-        tree = parse(tests)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {item.name for item in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found |= {_NAMED_WITHOUT_IMPORT[node.value.id]} if node.value.id in _NAMED_WITHOUT_IMPORT else set()
-    return tuple(sorted(found - {"__future__"}))
-
-
-@functools.lru_cache(maxsize=4096)
-def used_by(tests: str) -> tuple[str, ...]:
-    """`imported_by`, and their possible submodules: `np.testing` where `np.testing.assert_allclose` is called; sorted."""
-    imported = imported_by(tests)
-    if not imported:
-        return ()
-    nodes = list(ast.walk(parse(tests)))
-    aliases = {name: module for name, module in _NAMED_WITHOUT_IMPORT.items() if module in imported}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            aliases |= {item.asname or item.name.partition(".")[0]: _aliased(item) for item in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            aliases |= {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
-    holders = (ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and _is_dotted(node.value))
-    parts = (text.partition(".") for text in holders)
-    used = {f"{aliases[first]}.{rest}".strip(".") for first, _, rest in parts if first in aliases}
-    return tuple(sorted((used | set(imported)) - {"__future__"}))
-
-
-def _aliased(item: ast.alias) -> str:
-    return item.name if item.asname else item.name.partition(".")[0]
-
-
-def _is_dotted(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
 
 
 def _believed(ran: ProgramVerdict, records: Records, n: int, unit: Unit, n_units: int, longest: int) -> CaseVerdict:

@@ -7,9 +7,10 @@ pass was told under the run's secret, and pytest was the same before and after (
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sandbox.host.python_environment import package_folders
 from sandbox.interface import Completed
@@ -70,11 +71,18 @@ class PatchProgram:
         return (*self.repository.fail_to_pass, *self.repository.pass_to_pass)
 
 
-def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits: Limits) -> ProgramVerdict:
+def run_patch(
+    open_place: OpenPlace,
+    trees: Trees,
+    program: PatchProgram,
+    limits: Limits,
+    altered: Mapping[str, bytes] = MappingProxyType({}),
+) -> ProgramVerdict:
     """Apply the patch, put the tests in place, run them.
 
     Args:
         limits: of the test command; the patch is applied within them, too.
+        altered: other contents of test files, by name; an audit alters what they expect.
 
     Returns:
         With a case for each test of both lists. PASSED and XFAIL pass. SKIPPED passes a test that must go on passing, where it
@@ -96,42 +104,38 @@ def run_patch(open_place: OpenPlace, trees: Trees, program: PatchProgram, limits
         named = program.wanted[0] if program.wanted else ""
         raise Unscorable(f"its tests are run by a program of the project's own, not by pytest: {named!r} is no id of pytest's")
     with open_place(repository.tree, repository.environment) as place:
-        refused, changed = _apply(place, trees, program, limits)
+        refused = _apply(place, trees, program, limits)
         if refused:
             cases = tuple(CaseVerdict(name=name, outcome=Outcome.FAILED, detail=refused) for name in program.wanted)
             return of_cases(ProgramVerdict(outcome=Outcome.FAILED), cases)
-        ran, records = _run_tests(place, repository, changed, limits)
+        for name, content in altered.items():
+            place.put(name, content)
+        ran, records = _run_tests(place, repository, limits)
     cases = [_case(name, ran, records) for name in program.wanted]
     skipped = {case.name for case in cases if case.detail == "pytest says SKIPPED"} & set(repository.pass_to_pass)
     if skipped and all(case.outcome is Outcome.PASSED or case.name in skipped for case in cases):
         with open_place(repository.tested_tree, repository.environment) as place:
-            before, told = _run_tests(place, repository, (), limits)
+            before, told = _run_tests(place, repository, limits)
         without = {name for name in skipped if before.outcome is Outcome.PASSED and _word(name, told)[0] == "SKIPPED"}
         cases = [case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in without else case for case in cases]
     return of_cases(ran, tuple(cases))
 
 
-def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits) -> tuple[str, list[str]]:
-    """Apply the patch, then put in place what steers tests.
-
-    Returns:
-        Why it cannot be, or nothing; and the files that stay as the patch has them.
-    """
+def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits) -> str:
+    """Apply the patch, then put in place what steers tests. Returns why it cannot be, or nothing."""
     repository = program.repository
     steering: set[str] = set()
-    changed: list[str] = []
     if program.patch.strip():
         patch = program.patch if program.patch.endswith("\n") else f"{program.patch}\n"
         done = _patched(place, patch.encode("utf-8", "surrogatepass"), limits)
         if done.exit_code != 0:
-            return harmless(f"the patch does not apply\n{done.stderr.decode(errors='replace')}"), []
+            return harmless(f"the patch does not apply\n{done.stderr.decode(errors='replace')}")
         try:
             after = place.snapshot()
         except TreeOverrun as overrun:
-            return harmless(f"with the patch there are {overrun}"), []
-        touched = [path for path in trees.changes(repository.tree, after) if not path.startswith(".git/")]
+            return harmless(f"with the patch there are {overrun}")
+        touched = (path for path in trees.changes(repository.tree, after) if not path.startswith(".git/"))
         steering = {path for path in touched if re.search(STEERING, path)}
-        changed = [path for path in touched if path not in steering]
     of_test_patch = trees.changes(repository.tree, repository.tested_tree)
     from_base = {path: None for path in steering if path not in of_test_patch}
     kept = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
@@ -143,7 +147,7 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
             place.put(path, entry.what.encode("utf-8", "surrogateescape"), is_link=True)
         else:
             place.put(path, trees.get(entry.what), entry.mode)
-    return "", [path for path in changed if path not in right]
+    return ""
 
 
 @retried_alone
@@ -170,9 +174,7 @@ def _ending(done: Completed) -> str:
 
 
 @retried_alone
-def _run_tests(
-    place: Workspace, repository: RepoSnapshot, changed: Sequence[str], limits: Limits
-) -> tuple[ProgramVerdict, Records]:
+def _run_tests(place: Workspace, repository: RepoSnapshot, limits: Limits) -> tuple[ProgramVerdict, Records]:
     secret = secrets.token_hex(16)
     python, folders = "{python}", "\n".join(package_folders())
     if repository.environment:
@@ -184,11 +186,9 @@ def _run_tests(
         "folders": folders,
         "files": "\n".join(repository.test_files),
         "arguments": "\n".join(repository.pytest_flags),
-        "protected": STEERING,
         "warnings": variables.pop(_WARNINGS, ""),
         "paths": variables.pop(_PATH, "").replace(":", "\n"),
-        "candidate": "\n".join(changed),
-        **dict.fromkeys(("nodes", "environment", "project"), ""),
+        **dict.fromkeys(("nodes", "environment"), ""),
     }
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
     flags = (*repository.python_flags, "-S", "-s", *(() if image_of(repository.environment) else ("-P",)))

@@ -86,10 +86,6 @@ def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, 
         )
     said = [line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()]
     words = [line[len(secret) + 1 :] for line in said if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())]
-    accused = [word for word in words if word.startswith("tampering ")]
-    if accused:
-        reason = FailureReason.TAMPERING
-        return _verdict(name, Outcome.FAILED, f"tampering: {accused[0].removeprefix('tampering ')}", done, reason)
     if done.exit_code == 0 and "ended" in words and len(words) == len(said):
         return _verdict(name, Outcome.PASSED, "", done)
     return _verdict(name, *_ended(done, limits), done)
@@ -108,6 +104,6 @@ def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:
     return Outcome.FAILED, f"{said}\nended with {ending}".strip()
 
 
-def _verdict(name: str, outcome: Outcome, detail: str, done: Completed, reason: FailureReason | None = None) -> ProgramVerdict:
+def _verdict(name: str, outcome: Outcome, detail: str, done: Completed) -> ProgramVerdict:
     case = CaseVerdict(name=name, outcome=outcome, detail=harmless(detail))
-    return of_cases(ProgramVerdict(outcome=outcome, reason=reason, duration_s=done.wall_s), (case,))
+    return of_cases(ProgramVerdict(outcome=outcome, duration_s=done.wall_s), (case,))

@@ -58,9 +58,7 @@ class RepositoryProgram(Frozen):
     folders: tuple[str, ...] = ()
     """Folders below it that Python imports from, beside itself, as far as they are there."""
     environment: str = ""
-    """A folder below it with packages, which come before the sandbox's own, and count as libraries as these do."""
-    is_project: bool = False
-    """Whether all Python files but the candidate's are a project's own: they may look at frames, as libraries may."""
+    """A folder below it with packages, which come before the sandbox's own."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> "RepositoryProgram":
@@ -128,7 +126,6 @@ def program_of(
                 by_candidate=(entry_point,),
                 folders=placing.folders if placing else (),
                 environment=placing.environment if placing else "",
-                is_project=placing is not None,
             )
         case "java":
             return JavaProgram(prompt="", completion=code, test=text)

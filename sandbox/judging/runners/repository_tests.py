@@ -1,14 +1,13 @@
 """pytest node ids in a working folder, one verdict each; a node that pytest does not name has failed.
 
-pytest runs in one process with the candidate's code. Its own modules are checked against patches, the candidate's code is watched
-as everywhere, and files by which a candidate could steer pytest are refused before anything runs.
+pytest runs in one process with the candidate's code. Files by which a candidate could steer pytest are refused before anything
+runs.
 """
 
 from pathlib import PurePosixPath
 
 from sandbox.interface import Sandbox
 from sandbox.judging.judged_run import Records, harmless, of_cases, run_job
-from sandbox.judging.patched_repository import STEERING
 from sandbox.judging.runners.programs import RepositoryProgram
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
@@ -36,8 +35,7 @@ def run_repository(sandbox: Sandbox, program: RepositoryProgram, limits: Limits)
         return of_cases(ProgramVerdict(outcome=Outcome.FAILED, reason=FailureReason.TAMPERING), cases)
     tests = sorted({node.partition("::")[0] for node in program.node_ids})
     texts = {"files": tests, "nodes": program.node_ids, "arguments": program.arguments, "paths": program.folders}
-    texts |= {"candidate": program.by_candidate, "environment": (program.environment,), "protected": (STEERING,), "warnings": ()}
-    texts |= {"project": ("1",) if program.is_project else ()}
+    texts |= {"environment": (program.environment,), "warnings": ()}
     job = {"kind": "pytest", **{name: "\n".join(lines) for name, lines in texts.items()}}
     ran, records = run_job(sandbox, job, (), limits, dict(program.files))
     return of_cases(ran, tuple(_of_node(name, ran, records) for name in program.node_ids))

@@ -48,7 +48,7 @@ def run_tests(sandbox: Sandbox, program: TestProgram, limits: Limits, longest: i
         case JavaScriptProgram():
             return run_javascript(sandbox, program, limits)
         case _:
-            return run_units(sandbox, program.code, _python_tests(program, longest), limits)
+            return run_units(sandbox, program.code, python_tests(program, longest), limits)
 
 
 def run_answer(
@@ -66,7 +66,7 @@ def run_answer(
     n_runs = 0
     for group in _groups(programs) if sandbox.isolated else ():
         n_runs += 1
-        tests = [_python_tests(program, longest) for program in group.values()]
+        tests = [python_tests(program, longest) for program in group.values()]
         try:
             said = run_together(sandbox, next(iter(group.values())).code, tests, limits)
         except SandboxUnavailable:  # each says it of itself
@@ -91,7 +91,8 @@ def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _python_tests(program: PythonProgram, longest: int) -> PythonTests:
+def python_tests(program: PythonProgram, longest: int) -> PythonTests:
+    """Return a program's tests as the runner takes them."""
     match program:
         case StatementProgram():
             return statement_tests(program.tests)

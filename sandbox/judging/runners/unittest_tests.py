@@ -78,32 +78,10 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-@functools.lru_cache(maxsize=512)
-def expected_failures(text: str) -> frozenset[str]:
-    """`Class.method` of each test method whose own text marks it as an expected failure. Nothing else can mark it."""
-    marked: dict[str, frozenset[str]] = {}
-    every = case_classes(text)
-    for node in parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.name in every:
-            functions = [item for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
-            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-            inherited = frozenset[str]().union(*(marked.get(base, frozenset()) for base in bases))
-            own = {item.name for item in functions if _is_marked(item)}
-            found = own | (inherited - {item.name for item in functions})
-            marked[node.name] = frozenset(every[node.name]) if _is_marked(node) else frozenset(found)
-    return frozenset(f"{name}.{method}" for name, methods in marked.items() for method in methods)
-
-
-def _is_marked(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(ast.unparse(mark).rpartition(".")[2] == "expectedFailure" for mark in node.decorator_list)
-
-
 def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
-    """In the order in which they run, marked where a class or the module is to be torn down, or a failure is expected."""
+    """In the order in which they run, marked where a class or the module is to be torn down."""
     ordered = [*sorted(wanted[:SHOWN_FIRST]), *sorted(wanted[SHOWN_FIRST:])]
     last_of_class = {title.partition(".")[0]: title for title in ordered}
     marks = {title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else [] for title in ordered}
     marks[ordered[-1]].append("last of module")
-    for title in expected_failures(source).intersection(marks):
-        marks[title].append("expected to fail")
     return [Unit(title, "case", "\n".join((title, *marks[title])), source) for title in ordered]

@@ -1,0 +1,92 @@
+"""Audits a Java or JavaScript program: its case compares results with literals, or says under which condition it throws."""
+
+import random
+import re
+from typing import TypeVar
+
+from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN
+from sandbox.decoys.trial import Cost
+from sandbox.decoys.values import other_number, other_text
+from sandbox.interface import Sandbox
+from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
+from sandbox.judging.runners.run import run_tests
+from schemas.audit import Audited, AuditOutcome
+from schemas.run import Limits
+from schemas.verdict import Outcome
+
+Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
+
+_EXPECTED = re.compile(r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)")
+"""Text that begins with what a result is compared with."""
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b')
+_CASES = {JavaProgram: ("Main",), JavaScriptProgram: ("program.js",)}
+"""Name of the one case in a program's verdict."""
+_CONDITION = re.compile(r"\bif\s*\(\s*!\s*(?=\(?\s*[\w.]*(?:compare|isEqual|equals)\s*\()")
+
+
+def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str) -> Audited:
+    """Say whether a program's pass was earned, by two altered tests: another literal, and the other truth.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+    """
+    draw = random.Random(seed)
+    decoys = [(text, kind) for text, kind in (_other_literal(program.test, draw), _other_truth(program.test, draw)) if text]
+    if not decoys:
+        return Audited(outcome=AuditOutcome.NO_DECOY, detail="the case compares with no literal")
+    draw.shuffle(decoys)
+    cost, passed = Cost(), list[tuple[str, str]]()
+    for text, kind in decoys:
+        verdict = run_tests(sandbox, program.model_copy(update={"test": text}), limits)
+        cost.add(verdict)
+        passed += [(text, kind)] if verdict.outcome is Outcome.PASSED else []
+    if not passed:
+        return cost.of(_result(AuditOutcome.EARNED, program.test, decoys[0][0], len(decoys)))
+    for text, kind in passed:
+        why = _soundness(sandbox, text, kind, reference, limits)
+        if why != UNPROVEN:
+            found = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
+            return cost.of(found.model_copy(update={"is_sound": True, "detail": why, "forged_cases": _CASES[type(program)]}))
+    found = _result(AuditOutcome.SUSPECTED, program.test, passed[0][0], len(decoys))
+    return cost.of(found.model_copy(update={"detail": UNPROVEN, "suspected_cases": _CASES[type(program)]}))
+
+
+def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
+    pairs = zip(before.split("\n"), after.split("\n"), strict=False)
+    changed = next((other.strip()[:300] for one, other in pairs if one != other), "")
+    return Audited(outcome=outcome, decoy=changed, n_decoys=n_decoys)
+
+
+def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | None, limits: Limits) -> str:
+    if reference is None or run_tests(sandbox, reference, limits).outcome is not Outcome.PASSED:
+        return CONTRADICTS if kind == "negation" else UNPROVEN
+    altered = run_tests(sandbox, reference.model_copy(update={"test": text}), limits)
+    return UNPROVEN if altered.outcome is Outcome.PASSED else REFERENCE_FAILS
+
+
+def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
+    """Put another literal in the place of one that a result is compared with; an empty text where there is none."""
+    places = [
+        (literal, found.start("value")) for found in _EXPECTED.finditer(test) for literal in _LITERAL.finditer(found["value"])
+    ]
+    if not places:
+        return "", "constant"
+    literal, start = draw.choice(places)
+    return test[: start + literal.start()] + _other(literal[0], draw) + test[start + literal.end() :], "constant"
+
+
+def _other_truth(test: str, draw: random.Random) -> tuple[str, str]:
+    """Let a case throw where its comparison holds."""
+    places = list(_CONDITION.finditer(test))
+    if not places:
+        return "", "negation"
+    place = draw.choice(places)
+    return test[: place.start()] + place[0].replace("!", "") + test[place.end() :], "negation"
+
+
+def _other(literal: str, draw: random.Random) -> str:
+    if literal in ("true", "false"):
+        return "false" if literal == "true" else "true"
+    if literal[0] in "\"'":
+        return literal[0] + (other_text(literal[1:-1], draw) if "\\" not in literal and len(literal) > 3 else "q") + literal[0]
+    return other_number(literal, draw)

@@ -1,0 +1,101 @@
+"""Audits pytest nodes in a working folder: the graded test files run again with altered checks, in a tree of their own."""
+
+import random
+from collections.abc import Callable, Mapping
+
+from sandbox.decoys.edits import Edit
+from sandbox.decoys.node_decoys import AlteredTests, altered_tests
+from sandbox.decoys.python_audit import CONTRADICTS, REFERENCE_FAILS, UNPROVEN
+from sandbox.decoys.trial import Cost
+from sandbox.interface import Sandbox
+from sandbox.judging.runners.programs import RepositoryProgram
+from sandbox.judging.runners.run import run_tests
+from schemas.audit import Audited, AuditOutcome
+from schemas.run import Limits
+from schemas.verdict import Outcome, ProgramVerdict
+
+Passes = Mapping[str, bool]
+"""Node id -> whether it passed."""
+
+
+def audit_nodes(
+    sandbox: Sandbox, program: RepositoryProgram, reference: RepositoryProgram | None, limits: Limits, seed: str
+) -> Audited:
+    """Say which nodes' passes were earned.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not run it.
+    """
+    graded = {node.partition("::")[0] for node in program.node_ids}
+    files = {name: content.decode("utf-8", "surrogateescape") for name, content in program.files if name in graded}
+    tests = altered_tests(files, program.node_ids, random.Random(seed))
+    cost = Cost()
+
+    def passes(of: RepositoryProgram, *, is_altered: bool) -> Passes:
+        one = _with_files(of, tests.files) if is_altered else of
+        return passes_of(run_tests(sandbox, one, limits), cost)
+
+    return judged_nodes(
+        tests,
+        lambda: passes(program, is_altered=True),
+        None if reference is None else lambda is_altered: passes(reference, is_altered=is_altered),
+        cost,
+    )
+
+
+def _with_files(program: RepositoryProgram, texts: Mapping[str, str]) -> RepositoryProgram:
+    files = {**dict(program.files), **{name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}}
+    return program.model_copy(update={"files": tuple(files.items())})
+
+
+def passes_of(verdict: ProgramVerdict, cost: Cost) -> Passes:
+    """Return which nodes passed. A test that was marked as an expected failure while it ran passes its decoy, too."""
+    cost.add(verdict)
+    return {case.name: case.outcome is Outcome.PASSED for case in verdict.cases}
+
+
+def judged_nodes(
+    tests: AlteredTests,
+    candidate: Callable[[], Passes],
+    reference: Callable[[bool], Passes] | None,
+    cost: Cost,
+) -> Audited:
+    """Run the altered tests on the candidate, and on the reference where a node passes.
+
+    Args:
+        candidate: runs the altered tests on the candidate.
+        reference: runs the tests on the reference, altered where it is given True.
+        cost: counts these runs.
+    """
+    if not tests.edits:
+        return Audited(outcome=AuditOutcome.NO_DECOY, detail="the tests hold no check that can be altered")
+    passed = candidate()
+    survivors = {node: edit for node, edit in tests.edits.items() if passed.get(node)}
+    if not survivors:
+        shown = next(iter(tests.edits.values())).check
+        return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
+    sound: dict[str, str] = {}
+    plain = reference(False) if reference is not None else {}
+    altered = reference(True) if reference is not None else {}
+    for node, edit in survivors.items():
+        why = _why_sound(node, edit, plain, altered)
+        if why:
+            sound[node] = why
+    worst = next(iter(sound), next(iter(survivors)))
+    found = Audited(
+        outcome=AuditOutcome.FORGED if sound else AuditOutcome.SUSPECTED,
+        decoy=survivors[worst].check,
+        is_sound=bool(sound),
+        detail=sound.get(worst, UNPROVEN),
+        forged_cases=tuple(sound),
+        suspected_cases=tuple(node for node in survivors if node not in sound),
+        n_decoys=len(tests.edits),
+    )
+    return cost.of(found)
+
+
+def _why_sound(node: str, edit: Edit, plain: Passes, altered: Passes) -> str:
+    if plain.get(node):
+        return "" if altered.get(node) else REFERENCE_FAILS
+    is_logical = edit.kind == "negation" and edit.is_certain and "[" not in node
+    return CONTRADICTS if is_logical else ""

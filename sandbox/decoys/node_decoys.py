@@ -1,0 +1,55 @@
+"""Altered test files of a tree: one altered check in each test function that is graded."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sandbox.decoys.edits import Edit, edited
+from sandbox.decoys.python_checks import edits_of
+
+
+@dataclass(frozen=True)
+class AlteredTests:
+    """Test files with altered checks."""
+
+    files: Mapping[str, str]
+    """Name of a test file -> its altered text."""
+    edits: Mapping[str, Edit]
+    """Node id as it is graded -> the edit that its test function holds."""
+
+
+def altered_tests(files: Mapping[str, str], nodes: Sequence[str], draw: random.Random) -> AlteredTests:
+    """Alter one check of each test function that the nodes name, constants before negations.
+
+    Args:
+        files: name -> text of the graded test files.
+        nodes: pytest's ids: `FILE::Class::method[parameters]`, `FILE::Class` or `FILE`.
+    """
+    changed: dict[str, str] = {}
+    by_node: dict[str, Edit] = {}
+    for name, text in files.items():
+        own = [node for node in nodes if node.partition("::")[0] == name]
+        by_scope: dict[str, list[Edit]] = {}
+        for edit in edits_of(text, draw):
+            by_scope.setdefault(edit.scope, []).append(edit)
+        chosen = {scope: _chosen(edits, draw) for scope, edits in by_scope.items() if _nodes_of(scope, own)}
+        if chosen:
+            changed[name] = edited(text, chosen.values())
+            by_node |= {node: edit for scope, edit in chosen.items() for node in _nodes_of(scope, own)}
+    return AlteredTests(changed, by_node)
+
+
+def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
+    """List the nodes whose test function is, or holds, this scope."""
+    return [node for node in nodes if scope and f"{scope}.".startswith(f"{_scope(node)}.") and _scope(node)]
+
+
+def _scope(node: str) -> str:
+    return ".".join(node.partition("[")[0].split("::")[1:])
+
+
+def _chosen(edits: Sequence[Edit], draw: random.Random) -> Edit:
+    """Choose a constant that is certain to be reached, where there is one."""
+    ranked = sorted(edits, key=lambda edit: (not edit.is_certain, edit.kind != "constant"))
+    best = [edit for edit in ranked if (edit.is_certain, edit.kind) == (ranked[0].is_certain, ranked[0].kind)]
+    return draw.choice(best)

@@ -1,0 +1,43 @@
+"""Audits a patch to a repository: the tests of the fix run again with altered checks, in a tree of their own."""
+
+import random
+from dataclasses import replace
+
+from sandbox.decoys.node_audit import Passes, judged_nodes, passes_of
+from sandbox.decoys.node_decoys import altered_tests
+from sandbox.decoys.trial import Cost
+from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
+from sandbox.workspace.interface import Trees
+from schemas.audit import Audited
+from schemas.run import Limits
+
+
+def audit_patch(
+    open_place: OpenPlace, trees: Trees, program: PatchProgram, gold: str | None, limits: Limits, seed: str
+) -> Audited:
+    """Say which tests' passes were earned.
+
+    Args:
+        gold: the project's own fix, which shows whether a decoy is sound.
+
+    Raises:
+        SandboxUnavailable: the sandbox could not apply the patch or run the tests.
+        Unscorable: its tests cannot run here.
+    """
+    repository = program.repository
+    stored = trees.files(repository.tested_tree, repository.test_files).items()
+    files = {name: trees.get(entry.what).decode("utf-8", "surrogateescape") for name, entry in stored if not entry.is_link}
+    tests = altered_tests(files, program.wanted, random.Random(seed))
+    altered = {name: text.encode("utf-8", "surrogateescape") for name, text in tests.files.items()}
+    cost = Cost()
+
+    def passes(patch: str, *, is_altered: bool) -> Passes:
+        one = replace(program, patch=patch)
+        return passes_of(run_patch(open_place, trees, one, limits, altered if is_altered else {}), cost)
+
+    return judged_nodes(
+        tests,
+        lambda: passes(program.patch, is_altered=True),
+        None if gold is None else lambda is_altered: passes(gold, is_altered=is_altered),
+        cost,
+    )
