@@ -29,7 +29,7 @@ def transcript_text(home: Home, beginning: str) -> str:
     if len(ids) != 1:
         problem = f"several episodes begin with {beginning!r}: give more of the id" if ids else f"no episode {beginning!r}"
         raise UsageError(f"{problem}. See `parley list episodes`")
-    member = members[0]
+    member = next((one for one in members if _audits(lake, one)), members[0])  # runs share episodes: an audited one says more
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode)]
     parts += [said(step, "context") for step in _before(lake, episode)]
