@@ -86,6 +86,8 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     run.take_episodes(episodes)
     verdicts = run.execute()
     gate.test_verdicts(verdicts, run.work.episodes, run.expected_verdicts())
+    verdicts = run.audit(verdicts)
+    gate.forgery_audit(run.work.audited.rows, run.work.to_audit)
     judged = run.judge(verdicts)
     gate.judgements(judged, run.work.episodes, run.expected_judgements())
     run.score(verdicts, judged, run.embed(verdicts, judged))

@@ -1,5 +1,7 @@
 """Audits: whether passes were earned. A pass is earned where tests with altered expectations fail (decoys)."""
 
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal
 
@@ -46,3 +48,60 @@ class Audited(Frozen):
     """Sandbox runs that the audit took."""
     duration_s: float = Field(default=0.0, ge=0)
     """Seconds on the clock of these runs."""
+
+
+class ForgeryAudit(Frozen):
+    """Audit of one pass: a row of `forgery_audit`."""
+
+    run_id: str
+    benchmark: str
+    model: str
+    episode_id: str
+    problem_id: str
+    sample: int = Field(ge=0)
+    turn: int = Field(ge=1)
+    instruction_id: str
+    verdict_id: str
+    decoy: str = ""
+    """See `Audited`; empty where the decoy concerns other instructions of the same program."""
+    outcome: AuditOutcome
+    is_sound: bool = False
+    detail: str = ""
+    n_decoys: int = Field(default=0, ge=0)
+    n_runs: int = Field(default=0, ge=0)
+    """Sandbox runs of the program's audit; 0 in all rows of one program but the first."""
+    duration_s: float = Field(default=0.0, ge=0)
+    """Seconds of these runs; 0 in all rows of one program but the first."""
+
+
+class AuditCounts(Frozen):
+    """Counts of one run's audit."""
+
+    n_audited: int = 0
+    """Audited passes; those without a decoy are not among them."""
+    n_forged: int = 0
+    n_suspected: int = 0
+    n_without_decoy: int = 0
+    n_runs: int = 0
+    """Sandbox runs."""
+    seconds: float = 0.0
+    """Seconds of these runs, added up."""
+
+    @property
+    def share(self) -> float:
+        """Share of forged passes among the audited ones; 0 without any."""
+        return self.n_forged / self.n_audited if self.n_audited else 0.0
+
+
+def audit_counts(rows: Iterable[ForgeryAudit]) -> AuditCounts:
+    """Count a run's audited passes by outcome."""
+    every = tuple(rows)
+    by_outcome = Counter(row.outcome for row in every)
+    return AuditCounts(
+        n_audited=len(every) - by_outcome[AuditOutcome.NO_DECOY],
+        n_forged=by_outcome[AuditOutcome.FORGED],
+        n_suspected=by_outcome[AuditOutcome.SUSPECTED],
+        n_without_decoy=by_outcome[AuditOutcome.NO_DECOY],
+        n_runs=sum(row.n_runs for row in every),
+        seconds=sum(row.duration_s for row in every),
+    )

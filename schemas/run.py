@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from schemas.audit import AuditMode
 from schemas.base import Frozen, added_later
 from schemas.content_id import content_id
 from schemas.embedding import EmbedderIdentity
@@ -159,6 +160,8 @@ class RunSpec(Frozen):
     """Makes the vectors that scores or seats read."""
     embedder_in_play: EmbedderIdentity | None = added_later(None)
     """The same where seats ask it: it can then change what is said."""
+    audit: AuditMode = added_later("sample")
+    """Passes that are audited. In no episode's id."""
 
     @property
     def run_id(self) -> str:

@@ -32,6 +32,8 @@ class FailureReason(StrEnum):
 
     TAMPERING = "tampering"
     """The program wrote into the runner's channel, or the answer has a file that steers its tests."""
+    FORGED = "forged"
+    """The audit convicted a pass: the tests also pass where they must fail."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """Unscored: the sandbox has no compiler or runtime for the answer's language."""
     SOURCE_MISSING = "source_missing"
@@ -94,6 +96,11 @@ class TestVerdict(Frozen):
     """Test cases of the program; None where they were not told apart."""
     n_passed: int | None = Field(default=None, ge=0)
     """Test cases that passed."""
+
+    @property
+    def plain_outcome(self) -> Outcome:
+        """Outcome of the tests themselves, whatever the audit found."""
+        return Outcome.PASSED if self.reason is FailureReason.FORGED else self.outcome
 
 
 class JudgeVerdict(Frozen):

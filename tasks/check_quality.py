@@ -9,6 +9,7 @@ import pyarrow as pa
 from prefect import task
 from pydantic import BaseModel
 
+from schemas.audit import ForgeryAudit
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunEpisode
@@ -93,6 +94,13 @@ class QualityGate:
             expected_verdicts=expected,
             wall_limit_s=self._plan.spec.limits.wall_s,
         )
+
+    def forgery_audit(self, audits: Sequence[ForgeryAudit], expected: Mapping[tuple[str, int, str], str]) -> None:
+        """Check the audit's rows; `expected` holds the verdict id of each audited pass by episode, turn and instruction."""
+        if not self._plan.audits:
+            return
+        self._seal("forgery_audit")
+        self._check("forgery_audit", audits, episode_facts=self._facts, expected_audits=expected)
 
     def judgements(
         self, judged: Sequence[JudgeVerdict], episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str, str]]

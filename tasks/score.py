@@ -15,6 +15,7 @@ from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.cache_policy import OPTIONS
 from tasks.planning.plan import RunPlan
+from tasks.storage.audited import verdict_table
 from tasks.storage.contexts import context_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def score_requests(
         yield ScoreRequest(problem, sample, plan.run_id, plan.spec.setting, options, tuple(ones), vectors)
 
 
-def verdict_rows(plan: RunPlan) -> pa.Table:
-    """The run's verdicts as they lie in the lake."""
+def plain_verdict_rows(plan: RunPlan) -> pa.Table:
+    """The run's verdicts as they lie in the lake: what the tests themselves said."""
     return plan.lake.read_arrow("test_verdicts", plan.lake.parts("test_verdicts", **plan.keys))
+
+
+def verdict_rows(plan: RunPlan) -> pa.Table:
+    """The run's verdicts; a pass that the audit convicted is failed."""
+    return verdict_table(plan.lake, **plan.keys)

@@ -70,6 +70,26 @@ def wilson(k: int, n: int) -> Interval:
     return (0.0 if k == 0 else centre - half), (1.0 if k == n else centre + half)
 
 
+def exact_binomial(k: int, n: int) -> Interval:
+    """Exact 95% interval of k successes in n trials, within [0, 1].
+
+    Raises:
+        ValueError: not 0 <= k <= n, or n = 0.
+
+    Source: Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+    Biometrika 26. The ends at k = 0 and k = n are written out: most runs have no forgery, and import no scipy then.
+    """
+    if not 0 <= k <= n or n == 0:
+        raise ValueError(f"{k} successes in {n} trials")
+    tail = (1 - CONFIDENCE) / 2
+    edge = tail ** (1 / n)
+    if k in (0, n):
+        return (0.0 if k == 0 else edge), (1.0 if k == n else 1 - edge)
+    from scipy.special import betaincinv
+
+    return float(betaincinv(k, n - k + 1, tail)), float(betaincinv(k + 1, n - k, 1 - tail))
+
+
 def cluster_bootstrap(values: Sequence[float], clusters: Sequence[str]) -> Interval:
     """95% percentile interval of the mean, by drawing whole clusters with replacement.
 
@@ -106,6 +126,8 @@ def _grouped(values: Sequence[float], clusters: Sequence[str]) -> Mapping[str, l
 def register_intervals(connection: "DuckDBPyConnection") -> None:
     """Offer `interval_low(values DOUBLE[], clusters VARCHAR[])` and `interval_high` to SQL; NULL where there is no interval.
 
+    Also `exact_low(k BIGINT, n BIGINT)` and `exact_high`, of `exact_binomial`; NULL for n = 0.
+
     Only this connection knows them: marts hold results, so readers need no function of ours.
     """
     from duckdb.func import SPECIAL
@@ -130,3 +152,12 @@ def register_intervals(connection: "DuckDBPyConnection") -> None:
 
     for name, function in (("interval_low", low), ("interval_high", high)):
         connection.create_function(name, function, ["DOUBLE[]", "VARCHAR[]"], "DOUBLE", null_handling=SPECIAL)
+
+    def exact_low(k: int, n: int) -> float | None:
+        return exact_binomial(k, n)[0] if n else None
+
+    def exact_high(k: int, n: int) -> float | None:
+        return exact_binomial(k, n)[1] if n else None
+
+    for name, function in (("exact_low", exact_low), ("exact_high", exact_high)):
+        connection.create_function(name, function, ["BIGINT", "BIGINT"], "DOUBLE", null_handling=SPECIAL)

@@ -20,7 +20,7 @@ from warehouse.sql_files import SqlFile
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "leaderboard", "costs")
+SHARED = ("pool_turn", "pool_dialog", "pool_dataset", "forgery", "leaderboard", "costs")
 """Marts of all benchmarks, in an order in which each finds those it reads."""
 
 _CHANGED = (

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 from flows.night.telling.notify import Notify
 from sandbox import registry as sandboxes
 from sandbox.registry import default_name
+from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
@@ -29,6 +30,8 @@ class BenchmarkEntry(BenchmarkRequest):
 
     models: tuple[str, ...] = ()
     """Specs of the night's models that are run on it; all where none is named."""
+    audit: AuditMode | None = None
+    """Passes to audit in its runs; without it the night's `audit`."""
 
 
 class NightlyConfig(Frozen):
@@ -46,6 +49,10 @@ class NightlyConfig(Frozen):
     """Most runs that go side by side; 1 has them go one after another."""
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
     """A run with a larger share of episodes with infra faults or unscored turns is withheld."""
+    audit: AuditMode = "sample"
+    """Passes to audit: none, a sample of each run, or all."""
+    max_forged_share: float = Field(default=0.01, ge=0, le=1)
+    """A run with a larger share of forged passes among the audited ones is withheld."""
     fsync: bool = False
     """Flush each write to the disk: safe against loss of power, slower."""
     simulator: ModelRequest | None = None
@@ -123,13 +130,15 @@ class NightlyConfig(Frozen):
             concurrency=self.concurrency,
             workers=self.workers,
             max_fault_share=self.max_fault_share,
+            audit=entry.audit or self.audit,
+            max_forged_share=self.max_forged_share,
             fsync=self.fsync,
             comparison=self.comparison,
         )
 
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
-    fields = entry.model_dump(exclude={"models"})
+    fields = entry.model_dump(exclude={"models", "audit"})
     resources = located(entry.name, entry.resources, folder)
     return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder), "resources": resources})
 

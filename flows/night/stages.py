@@ -15,7 +15,9 @@ from schemas.episode import Episode
 from schemas.errors import BudgetSpent
 from schemas.lake.rows import from_arrow
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
+from tasks.audit import audit
 from tasks.converse import Conversed, context_for, converse, settle
+from tasks.driver.auditing import audited_passes, drawn_programs
 from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
@@ -24,10 +26,10 @@ from tasks.embed import embed
 from tasks.execute import execute, expected_verdicts
 from tasks.judge import judge
 from tasks.planning.plan import RunPlan
-from tasks.score import score, score_requests, verdict_rows
+from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.owed import WantedEpisode
-from tasks.worker import converse_shard, execute_shard, judge_shard
+from tasks.worker import audit_shard, converse_shard, execute_shard, judge_shard
 from tasks.worker.jobs import ConverseResult, JudgeContext, RunContext
 from tasks.worker.purse import Purse
 
@@ -112,10 +114,10 @@ class Stages:
         return done
 
     def execute(self) -> pa.Table:
-        """Run the programs of all answers; returns the run's verdicts, as they lie in the lake."""
+        """Run the programs of all answers; returns the run's plain verdicts, as they lie in the lake."""
         work, n_episodes = self.work, len(self.work.episodes)
         if not self._plan.runs_programs:
-            return verdict_rows(self._plan)
+            return plain_verdict_rows(self._plan)
         self._board.stage(self._title, execute_shard.STAGE, n_episodes)
         progress = ProgressArtifact(self._title, "execute", n_episodes)
         spec = self._plan.spec
@@ -131,10 +133,36 @@ class Stages:
         progress.done()
         self._board.done(n_episodes)
         self._stop_if(work.executed.is_cut)
-        verdicts = verdict_rows(self._plan)
+        verdicts = plain_verdict_rows(self._plan)
         work.n_programs = len(verdicts) - verdicts["verdict_id"].null_count
         work.n_tampered = verdicts["reason"].to_pylist().count(FailureReason.TAMPERING)
         return verdicts
+
+    def audit(self, verdicts: pa.Table) -> pa.Table:
+        """Audit passes; returns the run's verdicts, in which a convicted pass is failed.
+
+        Args:
+            verdicts: the plain ones.
+        """
+        plan, work = self._plan, self.work
+        if not plan.audits:
+            return verdicts
+        items = drawn_programs(plan, self._context, work.episodes, verdicts)
+        self._board.stage(self._title, audit_shard.STAGE, len(items), unit="programs")
+        progress = ProgressArtifact(self._title, "audit", len(items))
+        work.to_audit = audited_passes(items)
+        work.audited = audit(
+            plan,
+            self._context,
+            unlooked(items),
+            self._tonight.client(),
+            self._title,
+            lambda result: progress.advance(result.n_programs),
+        )
+        progress.done()
+        self._board.done(len(items))
+        self._stop_if(work.audited.is_cut)
+        return verdict_rows(plan)
 
     @cached_property
     def _context(self) -> RunContext:

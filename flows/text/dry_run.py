@@ -1,7 +1,8 @@
 """Shows what a night would ask and pay, as text or JSON."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
@@ -66,6 +67,8 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
         f"{_exactness(estimates)} Tokens assume {CHARACTERS_PER_TOKEN} characters a token and {TOKENS_PER_ANSWER}"
         " tokens an answer (or max_tokens, if less)."
     )
+    for line in _audit_lines(estimates):
+        print(line)
     for command in dict.fromkeys(command for one in estimates for command in one.serves):
         print(f"starts: {plain_line(command, 2000)}")
     models_of: dict[str, dict[str, None]] = {}
@@ -73,6 +76,15 @@ def show_dry_run(home: Home, requests: Sequence[EvaluationRequest], budget: Budg
         models_of.setdefault(variable, {})[plain_line(model)] = None
     if models_of:
         print("not set: " + "; ".join(f"{variable} (key of {', '.join(models)})" for variable, models in models_of.items()))
+
+
+def _audit_lines(estimates: Sequence[Estimate]) -> Iterator[str]:
+    """How many passes are audited, for each kind of run."""
+    counts = Counter(one.audits_at_most for one in estimates if one.audits_at_most != 0)
+    for n, n_runs in counts.items():
+        passes = "every passed program" if n is None else f"at most {n} passed programs"
+        runs = "the run" if n_runs == len(estimates) == 1 else f"{n_runs} of {len(estimates)} runs"
+        yield f"Audit: {passes} of {runs}, each in one or more further sandbox runs (no model is asked)."
 
 
 def _in_all(estimates: Sequence[Estimate]) -> str:

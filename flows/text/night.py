@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from flows.text.results import print_result_rows
-from flows.text.work import work_lines
+from flows.text.work import audit_line, work_lines
+from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
 from schemas.errors import UsageError
 from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.budget import CapSpent
@@ -44,7 +45,10 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
     if json_output:
         said = {"night_id": night.night_id, "started_at": night.started_at, "finished_at": night.finished_at}
         said |= {"wall_seconds": wall_s, "budget": [one.model_dump() for one in night.budget]}
-        runs = [work.model_dump() | {"seconds": seconds.get(work.run_id, {})} for work in night.work]
+        runs = [
+            work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
+            for work in night.work
+        ]
         lost = [run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)} for run in failed]
         print(json.dumps(said | {"runs": runs, "failed": lost, "seconds": seconds.get("", {})}))
         return
@@ -59,14 +63,20 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
     for work in night.work:
         if work.status != "failed":
             print(f"{plain_line(work.title)}: {work.status} (run {work.run_id[:12]})")
-            told = withheld_lines(home, work.run_id) if work.status in ("withheld", "incomplete") else ()
-            _print_run(told, work, seconds.get(work.run_id))
+            told = withheld_lines(home, work.run_id) if work.status in ("withheld", "incomplete") else []
+            line = audit_line(_audited(lake, work))
+            _print_run([*told, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
         print(f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})")
         _print_run([f"failed: {plain_line(run.reason, 1000)}"], paid.get(run.run_id), _of_run(seconds, run))
     if "" in seconds:
         print(f"besides the runs: {_summed(seconds[''])}")
+
+
+def _audited(lake: Lake, work: RunWork) -> AuditCounts:
+    keys = {"benchmark": work.setting.partition(".")[0], "model": work.model, "run_id": work.run_id}
+    return audit_counts(lake.read("forgery_audit", ForgeryAudit, **keys))
 
 
 def _print_run(told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None) -> None:

@@ -68,11 +68,13 @@ def _released_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def print_results(home: Home, reports: Sequence["RunReport"], *, next_steps: bool = False) -> None:
     """Print what was done, the result table, and where the results lie."""
-    from flows.text.work import work_lines
+    from flows.text.work import audit_line, work_lines
 
     for report in reports:
         if report.run_id:
             print(_summary(report))
+        if audited := audit_line(report.audit):
+            print(f"  {audited}")
         if report.work:
             for line in work_lines(report.work):
                 print(f"  {line}")

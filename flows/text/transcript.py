@@ -1,12 +1,13 @@
 """One episode as text to read: its messages and the tests' verdicts."""
 
+from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
 from schemas.lake.records import RunEpisode
-from schemas.lake.rows import from_arrow
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
+from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
@@ -28,15 +29,15 @@ def transcript_text(home: Home, beginning: str) -> str:
     if len(ids) != 1:
         problem = f"several episodes begin with {beginning!r}: give more of the id" if ids else f"no episode {beginning!r}"
         raise UsageError(f"{problem}. See `parley list episodes`")
-    member = members[0]
+    member = next((one for one in members if _audits(lake, one)), members[0])  # runs share episodes: an audited one says more
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
     parts = [_head(episode)]
     parts += [said(step, "context") for step in _before(lake, episode)]
-    verdicts = _verdicts(lake, member)
+    verdicts, audits = _verdicts(lake, member), _audits(lake, member)
     for step in episode.steps:
         parts.append(said(step))
         if step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE:
-            parts += [_verdict(v) for v in verdicts if v.turn == step.turn]
+            parts += [_verdict(v, audits.get((v.turn, v.instruction_id))) for v in verdicts if v.turn == step.turn]
     if episode.error:
         parts.append(f"Stopped ({episode.stop_reason}): {episode.error}")
     return plain_text("\n".join(parts))
@@ -54,8 +55,16 @@ def _before(lake: Lake, episode: Episode) -> tuple[Step, ...]:
 
 
 def _verdicts(lake: Lake, member: RunEpisode) -> list[TestVerdict]:
-    parts = lake.parts("test_verdicts", benchmark=member.benchmark, model=member.model, run_id=member.run_id)
-    return [v for v in from_arrow(lake.read_arrow("test_verdicts", parts), TestVerdict) if v.episode_id == member.episode_id]
+    return [verdict for verdict in read_verdicts(lake, **_keys(member)) if verdict.episode_id == member.episode_id]
+
+
+def _audits(lake: Lake, member: RunEpisode) -> dict[tuple[int, str], ForgeryAudit]:
+    rows = lake.read("forgery_audit", ForgeryAudit, **_keys(member))
+    return {(row.turn, row.instruction_id): row for row in rows if row.episode_id == member.episode_id}
+
+
+def _keys(member: RunEpisode) -> dict[str, str]:
+    return {"benchmark": member.benchmark, "model": member.model, "run_id": member.run_id}
 
 
 def _head(episode: Episode) -> str:
@@ -98,9 +107,21 @@ def clipped(text: str) -> str:
     return f"{text[:SHOWN_OF_AN_END]}\n… {left_out} characters left out …\n{text[-SHOWN_OF_AN_END:]}"
 
 
-def _verdict(verdict: TestVerdict) -> str:
+def _verdict(verdict: TestVerdict, audit: ForgeryAudit | None) -> str:
     detail = "" if verdict.outcome.value == "passed" or not verdict.detail else "\n" + _indented(verdict.detail)
-    return f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox {verdict.sandbox}){detail}"
+    plain = "" if verdict.plain_outcome is verdict.outcome else f", plainly {verdict.plain_outcome.value}"
+    head = f"   [{verdict.outcome.value}] {verdict.instruction_id} (sandbox {verdict.sandbox}{plain}){detail}"
+    return head if audit is None else f"{head}\n{_indented(_audit_text(audit))}"
+
+
+def _audit_text(audit: ForgeryAudit) -> str:
+    ends = {
+        AuditOutcome.EARNED: f"earned: the tests fail with {audit.decoy}",
+        AuditOutcome.FORGED: f"forged: {audit.detail}",
+        AuditOutcome.SUSPECTED: f"suspected: the tests also pass with {audit.decoy}",
+        AuditOutcome.NO_DECOY: f"no decoy: {audit.detail}",
+    }
+    return f"audit: {ends[audit.outcome]}"
 
 
 def _indented(text: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from schemas.audit import AuditCounts
 from schemas.night.work import Difference, RunWork
 from schemas.outside.display import markdown_cell, plain_difference, plain_line
 
@@ -24,6 +25,16 @@ def work_lines(work: RunWork) -> Iterator[str]:
         return
     yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over{_judged(work)}"
     yield f"why: {reason(work)}"
+
+
+def audit_line(counts: AuditCounts) -> str | None:
+    """One line: audited passes, their cost, and what was found; None where nothing was audited."""
+    if not counts.n_audited and not counts.n_without_decoy:
+        return None
+    found = f"{counts.n_forged} forged, {counts.n_suspected} suspected"
+    without = f"; {counts.n_without_decoy} without a decoy" if counts.n_without_decoy else ""
+    cost = f"{counts.n_runs} sandbox runs, {counts.seconds:.1f} s"
+    return f"audit: {counts.n_audited} passes audited in {cost}: {found}{without}"
 
 
 def work_markdown(works: Sequence[RunWork]) -> str:

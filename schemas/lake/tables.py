@@ -13,6 +13,7 @@ from typing import Literal, Union, get_args, get_origin
 import pyarrow as pa
 from pydantic import BaseModel
 
+from schemas.audit import ForgeryAudit
 from schemas.dialog import Context, Dialog
 from schemas.embedding import Embedding, Float32
 from schemas.episode import Episode
@@ -104,6 +105,7 @@ TABLES: dict[str, Table] = {
         Table("quarantine", QuarantinedRow, 1, _DATASET),
         Table("episodes", Episode, 3, _RUN),
         Table("test_verdicts", TestVerdict, 3, _RUN),
+        Table("forgery_audit", ForgeryAudit, 1, _RUN),
         Table("judge_verdicts", JudgeVerdict, 2, _RUN),
         Table("judge_drift_answers", JudgeDriftAnswer, 1, ("night_id",)),
         Table("scores", Score, 1, _RUN),

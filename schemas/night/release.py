@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from schemas.base import Frozen
 from schemas.content_id import content_id
 
-_RESULTS = tuple(f"seal.{table}" for table in ("episodes", "run_episodes", "test_verdicts", "judge_verdicts", "scores"))
+_RESULTS = tuple(
+    f"seal.{table}" for table in ("episodes", "run_episodes", "test_verdicts", "forgery_audit", "judge_verdicts", "scores")
+)
 
 
 class Release(Frozen):

@@ -38,10 +38,18 @@ class TestRun:
     """How the answer and further tests get into the tree; None where the answer is a whole file, and the tree has all tests."""
     decides: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Instruction -> names of the cases that decide it, where one program decides several; `instruction_id` is then unused."""
+    reference: str | None = None
+    """The reference's code in the place of the answer's, for the audit; None where the data has none. In no verdict's id."""
 
     @classmethod
     def in_place(
-        cls, turn: int, code: str | None, tests: tuple[str, ...], place: Place, decides: Mapping[str, tuple[str, ...]]
+        cls,
+        turn: int,
+        code: str | None,
+        tests: tuple[str, ...],
+        place: Place,
+        decides: Mapping[str, tuple[str, ...]],
+        reference: str | None = None,
     ) -> Self:
         """One program of pytest's nodes that decides several instructions."""
         return cls(
@@ -55,6 +63,7 @@ class TestRun:
             limits=place.limits,
             placing=place.placing,
             decides=decides,
+            reference=reference,
         )
 
     @property

@@ -2,9 +2,9 @@
 
 from schemas.episode import Episode
 from schemas.lake.rows import from_arrow
-from schemas.verdict import TestVerdict
 from tasks.driver.judging import Judgements, by_episode
 from tasks.planning.plan import RunPlan
+from tasks.storage.audited import read_verdicts
 from tasks.worker.jobs import JudgeJob
 
 
@@ -17,6 +17,6 @@ def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
         return []
     judgements = Judgements(plan)
     episodes = from_arrow(plan.episodes.rows(wanted.episode_id for wanted in plan.members), Episode)
-    verdicts = by_episode(plan.lake.read("test_verdicts", TestVerdict, **plan.keys))
+    verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
     wanted = judgements.wanted(episodes, verdicts, all_rubrics=True)
     return judgements.owed(wanted, judgements.known())

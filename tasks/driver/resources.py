@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from tasks.planning.plan import NO_SANDBOX
-from tasks.worker.jobs import ConverseShard, ExecuteShard, JudgeShard, run_packed
+from tasks.worker.jobs import AuditShard, ConverseShard, ExecuteShard, JudgeShard, run_packed
 
 MODEL_CALLS = "model_calls"
 """Dialogues or judgements under way at once: each has at most one request in flight."""
@@ -58,7 +58,7 @@ def needs(shard: object) -> Resources:
     if isinstance(shard, ConverseShard):
         has_programs = shard.context.spec.sandbox != NO_SANDBOX
         return {MODEL_CALLS: len(shard.episodes), **({SANDBOX: 0} if has_programs else {})}
-    if isinstance(shard, ExecuteShard):
+    if isinstance(shard, ExecuteShard | AuditShard):
         return {SANDBOX: 1}
     if isinstance(shard, JudgeShard):
         return {MODEL_CALLS: len(shard.jobs)}

@@ -15,7 +15,7 @@ from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
-from schemas.run import AgentIdentity, Limits, ModelEndpoint, ModelIdentity, RunSpec
+from schemas.run import AgentIdentity, ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.dialogue.agents import registry as agents
 from tasks.language.model_spec import ModelChoice
@@ -159,6 +159,11 @@ class RunPlan:
         )
         return tuple((who, where, what) for who, where, what in asked if who and where and what)
 
+    @property
+    def audits(self) -> bool:
+        """Whether passes of its programs are audited."""
+        return self.runs_programs and self.spec.audit != "none"
+
     @cached_property
     def environment(self) -> str:
         """The sandbox's fingerprint; empty where there is nothing to run."""
@@ -186,14 +191,15 @@ class RunPlan:
 
     def state(self) -> dict[str, str]:
         """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
-        files = ("episodes", "run_episodes", "test_verdicts", "scores", *(("judge_verdicts",) if self.judges else ()))
+        files = ("episodes", "run_episodes", "test_verdicts", "scores")
+        files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {
             "environment": self.environment,
             **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics_of(self.spec.setting)},
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
             **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),
-        }
+        } | ({"max_forged_share": str(self.request.max_forged_share)} if self.audits else {})
 
     def state_digest(self) -> str:
         """Digest of `state`."""
@@ -241,6 +247,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     resources = request.benchmark.resources
     staged = furnished_data(benchmark, request.benchmark.data, version, home, resources)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
+    limits = benchmark.limits_of(setting)
     spec = RunSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,
@@ -256,22 +263,18 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
-        limits=resumed.limits if resumed else _limits(benchmark, setting, home, sandbox),
+        limits=resumed.limits if resumed else widened(limits, home.path, sandbox) if runs_programs else limits,
         runner_version=RUNNER_VERSION if runs_programs else 1,
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,
         embedder_in_play=embedder.identity if embedder and is_in_play(request, benchmark.setting(setting)) else None,
         agent=_agent(request.model),
+        audit=request.audit if runs_programs else "sample",
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
     spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
     return RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
-
-
-def _limits(benchmark: Benchmark, setting: str, home: Home, sandbox: str) -> Limits:
-    limits = benchmark.limits_of(setting)
-    return widened(limits, home.path, sandbox) if benchmark.runs_programs(setting) else limits
 
 
 def _agent(model: ModelRequest) -> AgentIdentity | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from sandbox.registry import default_name
+from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError
 from schemas.night.comparison import THRESHOLD
@@ -182,6 +183,9 @@ class EvaluationRequest(Frozen):
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
     max_fault_share: float = Field(default=0.01, ge=0, le=1)
+    audit: AuditMode = "sample"
+    """Passes that are audited, where the setting runs programs."""
+    max_forged_share: float = Field(default=0.01, ge=0, le=1)
     comparison: ComparisonRequest | None = None
     """None: as stated before, if ever."""
     fsync: bool = False

@@ -27,10 +27,11 @@ _LAYERS: tuple[Layer, ...] = ("dialogues", "tests", "judgements", "scores")
 _LAYER_OF_TABLE: dict[str, Layer] = {
     "episodes": "dialogues",
     "test_verdicts": "tests",
+    "forgery_audit": "scores",
     "judge_verdicts": "judgements",
     "scores": "scores",
 }
-_OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share")
+_OF_ONE_RUN = ("files.", "seal.", "episodes", "max_fault_share", "max_forged_share")
 """Beginnings of names that are no ingredient of another run."""
 
 _SCORED_FROM = ("metrics.", "episodes")

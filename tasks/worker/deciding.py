@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.interface import ImageSandbox, Sandbox
 from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
-from sandbox.judging.patched_repository import PatchProgram, run_patch
+from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, image_of
@@ -139,7 +139,7 @@ def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Lim
     found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
     n_runs = 0
     for image, tests in by_image.items():
-        place = sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
+        place = sandbox_in(sandbox, image)
         if place is None:
             found |= dict.fromkeys(tests, Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"))
         else:
@@ -147,6 +147,11 @@ def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Lim
             found |= said
             n_runs += n
     return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
+
+
+def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
+    """Return the sandbox that runs programs in an image (empty: in its own place); None where it runs no images."""
+    return sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
 
 
 def _run_in(
@@ -162,7 +167,7 @@ def _run_in(
             n_patches += 1
             continue
         try:
-            programs[id(test)] = program_in_place(context.resources, test.kind, test.code or "", test.tests, _place(test))
+            programs[id(test)] = placed_program(context, test, test.code or "")
         except (SandboxUnavailable, Unscorable) as missing:
             found[id(test)] = missing
     said, n_runs = run_answer(sandbox, tuple(programs.values()), limits, LONGEST_CASE_DETAIL)
@@ -174,6 +179,15 @@ def _run_patch(
     context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
 ) -> ProgramVerdict | SandboxUnavailable | Unscorable:
     """Grades a patch in a place of its own."""
+    trees, open_place = patch_places(context, sandbox, limits)
+    try:
+        return run_patch(open_place, trees, PatchProgram(test.code or "", repository), limits)
+    except (SandboxUnavailable, Unscorable) as fault:
+        return fault
+
+
+def patch_places(context: RunContext, sandbox: Sandbox, limits: Limits) -> tuple[TreeStore, OpenPlace]:
+    """Return the trees that patches are for, and what opens a fresh workspace in one of them."""
     trees = TreeStore(context.place.trees)
     environments = Environments(context.place.environments)
 
@@ -182,10 +196,12 @@ def _run_patch(
         shown = {ENVIRONMENT_PLACE: str(environments.folder(packages))} if packages else {}
         return open_workspace(workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown)
 
-    try:
-        return run_patch(open_place, trees, PatchProgram(test.code or "", repository), limits)
-    except (SandboxUnavailable, Unscorable) as fault:
-        return fault
+    return trees, open_place
+
+
+def placed_program(context: RunContext, test: TestRun, code: str) -> TestProgram:
+    """Return the test run's program with this code in the answer's place. Raises: as `program_in_place`."""
+    return program_in_place(context.resources, test.kind, code, test.tests, _place(test))
 
 
 def _place(test: TestRun) -> Place | None:

@@ -12,6 +12,7 @@ from schemas.episode import Episode, Step
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, RubricJudge, RunSpec
 from schemas.verdict import TestVerdict
+from tasks.benchmarks.program_runs import TestRun
 from tasks.language.chat_model import Completion, Message
 from tasks.language.embedding import EmbedderAccess
 from tasks.storage.home import Home, find_home
@@ -154,6 +155,50 @@ class ExecuteResult:
     n_run: int
     n_infra: int
     error: str | None = None
+    is_cut: bool = False
+    """The cap on time kept it from being begun."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One test verdict that passed: what an audit's row is about."""
+
+    episode_id: str
+    problem_id: str
+    sample: int
+    turn: int
+    instruction_id: str
+    verdict_id: str
+    cases: tuple[str, ...] = ()
+    """Names of the program's cases that decided it; none where all did."""
+
+
+@dataclass(frozen=True)
+class AuditItem:
+    """One program to audit, with a pass for each verdict that it decided."""
+
+    program: str
+    """Verdict id of the program as a whole."""
+    test: TestRun
+    passes: tuple[Pass, ...]
+
+
+@dataclass(frozen=True)
+class AuditShard:
+    """Programs to audit for one worker process."""
+
+    context: RunContext
+    name: str
+    items: tuple[AuditItem, ...]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """One shard's counts: audited programs, and the sandbox runs that they took."""
+
+    part: str
+    n_programs: int
+    n_runs: int = 0
     is_cut: bool = False
     """The cap on time kept it from being begun."""
 

@@ -111,12 +111,13 @@ def _plain(task: Any) -> Callable[..., Any]:
 def without_prefect() -> Iterator[None]:
     """The flow's tasks as the plain functions that they wrap; shards run in threads."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("stage", "converse", "execute", "score"):
+        for name in ("stage", "converse", "execute", "audit", "score"):
             patch.setattr(stages, name, _plain(getattr(stages, name)))
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
         patch.setattr("tasks.converse.fan_out", _fan_out)
         patch.setattr("tasks.execute.fan_out", _fan_out)
+        patch.setattr("tasks.audit.fan_out", _fan_out)
         yield
 
 

@@ -45,6 +45,7 @@ RUN_ONLY = {
     *under("limits", Limits),
     ("runner_version",),
     ("judges",),
+    ("audit",),
 }
 """Fields that make another run of the same episodes."""
 

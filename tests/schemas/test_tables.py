@@ -13,6 +13,7 @@ PINNED: dict[str, tuple[int, str]] = {
     "quarantine": (1, "a39c38b2ade83aaf1c81832fe8ec1ab1"),
     "episodes": (3, "b43817f5b602cb47426f8364655476be"),
     "test_verdicts": (3, "8cb33f0f56b267a53b7b331813389bac"),
+    "forgery_audit": (1, "31f0fa9b33f49b0b8caee23f19f4f4be"),
     "judge_verdicts": (2, "116ff3bceb5f9e655eb247436ae1edf6"),
     "judge_drift_answers": (1, "de63b94f6dc90fc0cf818d342027eb9e"),
     "scores": (1, "52428ceb3e7146541a39041ed0a740c4"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode, Step, StopReason
@@ -122,6 +123,26 @@ def _verdict(name: str, turn: int, instruction: str, outcome: Outcome) -> TestVe
     )
 
 
+def _audit(name: str, turn: int, instruction: str) -> ForgeryAudit:
+    return ForgeryAudit(
+        run_id=RUN,
+        benchmark=BENCHMARK,
+        model=MODEL,
+        episode_id=episode_id(name),
+        problem_id=name,
+        sample=0,
+        turn=turn,
+        instruction_id=instruction,
+        verdict_id=content_id([name, turn, instruction]),
+        decoy="assert f() == 2",
+        outcome=AuditOutcome.EARNED,
+        is_sound=True,
+        n_decoys=1,
+        n_runs=1,
+        duration_s=0.2,
+    )
+
+
 def _score(name: str, turn: int, metric: str, value: float | None) -> Score:
     return Score(
         run_id=RUN,
@@ -170,6 +191,9 @@ def _unanswered(name: str, turn: int) -> bool:
     return (name, turn) == (PROBLEMS[1], 2)
 
 
+AUDITED = tuple(place for place in DUE if not _unanswered(*place[:2]))
+
+
 def valid_tables() -> dict[str, pa.Table]:
     """Every checked table of the run."""
     return {
@@ -180,6 +204,7 @@ def valid_tables() -> dict[str, pa.Table]:
             "test_verdicts",
             [_verdict(n, t, i, Outcome.ERROR if _unanswered(n, t) else Outcome.PASSED) for n, t, i in DUE],
         ),
+        "forgery_audit": to_arrow("forgery_audit", [_audit(*place) for place in AUDITED]),
         "judge_verdicts": to_arrow("judge_verdicts", [_judgement(*place) for place in JUDGED]),
         "scores": to_arrow(
             "scores",
@@ -216,6 +241,7 @@ def full_context(**changes: Any) -> CheckContext:
         dialog_rounds={digest(name): 2 for name in PROBLEMS},
         episode_rounds=dict.fromkeys(episodes, 2),
         expected_verdicts=frozenset((episode_id(name), turn, i) for name, turn, i in DUE),
+        expected_audits={(episode_id(name), turn, i): content_id([name, turn, i]) for name, turn, i in AUDITED},
         wall_limit_s=20.0,
         judges={"clear": "openai:judge"},
         judgement_ranges={("clear", "clarity"): (1.0, 5.0)},

@@ -7,52 +7,10 @@ from typing import Any
 import pytest
 
 from tests.warehouse.checked_tables import PROBLEMS, Rows, corrupted, full_context, valid_tables, with_tools
+from tests.warehouse.spoiled_rows import answer_all, drop_first, put, put_everywhere, put_in, repeat_first, swap
 from warehouse.checks import SUITES, CheckContext, blocking_failures, check_table, validation
 
 OTHER = "f" * 32
-
-
-def put(column: str, value: Any, row: int = 0):
-    def spoil(rows: Rows) -> None:
-        rows[row][column] = value
-
-    return spoil
-
-
-def put_in(outer: str, place: int, column: str, value: Any, row: int = 0):
-    def spoil(rows: Rows) -> None:
-        rows[row][outer][place][column] = value
-
-    return spoil
-
-
-def answer_all(rows: Rows) -> None:
-    for turn in rows[0]["turns"]:
-        turn["content"] = turn["content"] or "As it stands."
-
-
-def put_everywhere(**values: Any):
-    def spoil(rows: Rows) -> None:
-        for row in rows:
-            row.update(values)
-
-    return spoil
-
-
-def repeat_first(rows: Rows) -> None:
-    rows.append(dict(rows[0]))
-
-
-def drop_first(rows: Rows) -> None:
-    del rows[0]
-
-
-def swap(outer: str, a: int, b: int):
-    def spoil(rows: Rows) -> None:
-        items = rows[0][outer]
-        items[a], items[b] = items[b], items[a]
-
-    return spoil
 
 
 def cut_items(outer: str, keep: slice, row: int = 0):
@@ -191,6 +149,20 @@ BLOCKING = [
     ("test_verdicts", "due_verdict_present", drop_first),
     ("test_verdicts", "not_all_infra", put_everywhere(outcome="infra")),
     ("test_verdicts", "one_run", put("run_id", OTHER)),
+    ("forgery_audit", "verdict_id_present", put("verdict_id", None)),
+    ("forgery_audit", "outcome_known", put("outcome", "guilty")),
+    ("forgery_audit", "audit_unique", repeat_first),
+    ("forgery_audit", "turn_from_one", put("turn", 0)),
+    ("forgery_audit", "decoys_not_negative", put("n_decoys", -1)),
+    ("forgery_audit", "runs_not_negative", put("n_runs", -1)),
+    ("forgery_audit", "duration_not_negative", put("duration_s", -1.0)),
+    ("forgery_audit", "audit_of_run", put("model", "openai:other")),
+    ("forgery_audit", "row_of_its_episode", put("problem_id", PROBLEMS[1])),
+    ("forgery_audit", "audit_expected", put("instruction_id", "nobody asked")),
+    ("forgery_audit", "audit_expected", put("verdict_id", OTHER)),
+    ("forgery_audit", "outcome_has_ground", put_everywhere(outcome="forged", is_sound=False)),
+    ("forgery_audit", "outcome_has_ground", put_everywhere(outcome="suspected", is_sound=False, n_decoys=0)),
+    ("forgery_audit", "drawn_pass_audited", drop_first),
     ("judge_verdicts", "episode_id_present", put("episode_id", None)),
     ("judge_verdicts", "judgement_id_present", put("judgement_id", None)),
     ("judge_verdicts", "judgement_unique", repeat_first),

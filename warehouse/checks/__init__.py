@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from schemas.errors import UnknownName
 from schemas.lake.records import QualityCheck
-from warehouse.checks import dialogs, docs, episodes, judgements, problems, scores, validation, verdicts
+from warehouse.checks import audits, dialogs, docs, episodes, judgements, problems, scores, validation, verdicts
 from warehouse.checks.context import CheckContext, Implication, problem_digests
 from warehouse.checks.docs import index_path
 from warehouse.checks.rule import Suite
 from warehouse.checks.validation import RuleResult, warm
 
-_SUITES = (dialogs.SUITE, problems.SUITE, episodes.SUITE, verdicts.SUITE, judgements.SUITE, scores.SUITE)
+_OF_DATASETS = (dialogs.SUITE, problems.SUITE)
+_SUITES = (*_OF_DATASETS, episodes.SUITE, verdicts.SUITE, audits.SUITE, judgements.SUITE, scores.SUITE)
 SUITES: dict[str, Suite] = {suite.table: suite for suite in _SUITES}
 
 __all__ = [

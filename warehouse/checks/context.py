@@ -63,6 +63,8 @@ class CheckContext:
     """(episode_id, turn, rubric, dimension) of every judgement there must be."""
     expected_verdicts: frozenset[tuple[str, int, str]] | None = None
     """(episode_id, turn, instruction_id) of every verdict there must be."""
+    expected_audits: Mapping[tuple[str, int, str], str] | None = None
+    """(episode_id, turn, instruction_id) of every pass to audit -> its verdict id."""
     wall_limit_s: float | None = None
     wall_slack_s: float = 30.0
     """Time that starting and ending a sandbox may add to a program's duration."""

@@ -38,7 +38,7 @@ _rows = plain_rows(
     "verdict_id",
     "sandbox",
 )
-_MISSING = tuple(reason.value for reason in FailureReason if reason is not FailureReason.TAMPERING)
+_MISSING = tuple(reason.value for reason in FailureReason if reason not in (FailureReason.TAMPERING, FailureReason.FORGED))
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 

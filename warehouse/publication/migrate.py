@@ -17,7 +17,7 @@ FORMAT = 1
 
 DDL = (
     *("runs", "run_episodes", "models", "nights", "problems", "dialogs", "quarantine", "episode_rows", "turn_rows"),
-    *("test_verdict_rows", "judge_verdicts", "judge_drift_answers", "score_rows", "quality_checks"),
+    *("test_verdict_rows", "forgery_audit", "judge_verdicts", "judge_drift_answers", "score_rows", "quality_checks"),
     *("ratings", "agreement", "contexts", "checkpoints", "served_hours", "serving", "stage_times", "failed_runs"),
     *("comparison_rules", "comparisons", "history", "releases"),
     *("_loaded_parts", "_marts", "_warehouse_version"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from warehouse.lake import Partition, open_parquet
 
-SEALED = ("episodes", "run_episodes", "test_verdicts", "judge_verdicts", "scores", "quality_checks")
+SEALED = ("episodes", "run_episodes", "test_verdicts", "forgery_audit", "judge_verdicts", "scores", "quality_checks")
 PREFIX = "seal."
 """Begins the names under which a record keeps its seal, in `state`."""
 

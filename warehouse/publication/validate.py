@@ -63,7 +63,7 @@ def _missing_in_marts(connection: "DuckDBPyConnection", marts: Iterable[SqlFile]
         )
         if not _one(connection, "select count(*) from runs_without"):
             continue
-        source = "turns" if mart.name == "costs" else "scores"
+        source = {"costs": "turns", "forgery": "test_verdicts"}.get(mart.name, "scores")
         said = "role = 'assistant'" if mart.name == "costs" else "true"
         of_benchmark = "true" if mart.name in SHARED else "starts_with(?, benchmark || '_')"
         rows = connection.execute(

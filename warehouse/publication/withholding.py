@@ -17,7 +17,10 @@ from warehouse.publication.seal import broken_seal
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RULES = ("rows_present", "episodes_exist", "run_of_episodes", "members_only", "record_counts", "checks_passed")
+RULES = (
+    *("rows_present", "episodes_exist", "run_of_episodes", "members_only", "audited_passes"),
+    *("record_counts", "checks_passed"),
+)
 _LOOK_AGAIN = -1
 """A time that no part has: the record is read again by the next publication."""
 _MAX_REASON = 1500

@@ -1,7 +1,7 @@
 """The command that evaluates one model: run."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -97,6 +97,13 @@ def run(
     family: Annotated[str | None, typer.Option(help="Compare this checkpoint with the one before it in this family.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Compare with this model or run, too: see `parley compare`.")] = None,
     max_fault_share: Annotated[float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of faults.")] = 0.01,
+    audit: Annotated[
+        Literal["none", "sample", "all"],
+        typer.Option(help="Passes that are audited: run again with altered tests, which an earned pass fails."),
+    ] = "sample",
+    max_forged_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Withhold a run with a larger share of forged passes.")
+    ] = 0.01,
     fsync: Annotated[bool, typer.Option("--fsync", help="Flush each write to the disk: safe against loss of power.")] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with this run. Refused if the options describe another run.")
@@ -156,6 +163,8 @@ def run(
         concurrency=concurrency,
         workers=workers,
         max_fault_share=max_fault_share,
+        audit=audit,
+        max_forged_share=max_forged_share,
         comparison=ComparisonRequest(baseline=baseline) if baseline else None,
         fsync=fsync,
         resume=resume,

@@ -20,6 +20,7 @@ TABLES = {
     "turns": "each message: prompts, answers, feedback, tokens, latency",
     "steps": "the same with tool calls and observations",
     "test_verdicts": "each instruction's tests on each answer, with their output",
+    "forgery_audit": "each audited pass: the altered test, and whether the answer passed it, too",
     "judge_verdicts": "each rating, with the judge's words",
     "scores": "each metric's value for each turn; NULL with a reason where it could not be measured",
 }

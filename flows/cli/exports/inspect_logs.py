@@ -16,6 +16,7 @@ from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.planning.known_runs import find_run
+from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
 from tasks.storage.new_folder import new_folder
 from tasks.storage.owed import read_episodes
@@ -71,7 +72,7 @@ class _Log:
         ids = [member.episode_id for member in members]
         episodes = read_episodes(self._lake, self._record.benchmark, self._record.model, ids)
         scores = _by_episode(self._lake.read("scores", Score, **keys))
-        tests = _by_episode(self._lake.read("test_verdicts", TestVerdict, **keys))
+        tests = _by_episode(read_verdicts(self._lake, **keys))
         ratings = _by_episode(self._lake.read("judge_verdicts", JudgeVerdict, **keys))
         found = [episodes[one] for one in ids if one in episodes]
         samples = [

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.run import ModelIdentity, Provider, Sampling
@@ -57,6 +58,8 @@ class Estimate:
     judge_input_tokens: int
     """As if a judge were shown its rubric and the dialogue, up to the turn that it judges, without a shared context."""
     judge_output_tokens: int
+    audits_at_most: int | None
+    """Passes to audit: none where the setting runs no programs or `audit` is `none`; None for every pass."""
     at_most: bool
     """Dialogues, or an agent's turns, may end early, rubrics may leave rounds out, and dialogues may say the same to a judge:
     calls, tokens and cost are upper bounds then."""
@@ -96,11 +99,18 @@ def estimate(plan: RunPlan) -> Estimate:
         judge_calls=judge.calls,
         judge_input_tokens=judge.input_tokens,
         judge_output_tokens=judge.output_tokens,
+        audits_at_most=_audits_at_most(plan),
         at_most=not plan.has_exact_rounds or plan.spec.agent is not None or judge.calls > 0,
         usd=sum(known) if len(known) == len(costs) else None,
         serves=_serves(plan, of_players=bool(owed), of_judges=judged.keys()),
         keys_not_set=_keys_not_set(plan, of_players=bool(owed), of_judges=judged.keys()),
     )
+
+
+def _audits_at_most(plan: RunPlan) -> int | None:
+    if not plan.audits:
+        return 0
+    return AUDIT_SAMPLE if plan.spec.audit == "sample" else None
 
 
 def whole_calls(plan: RunPlan, episode: WantedEpisode) -> Iterator[tuple[ModelIdentity, ModelRequest, Calls]]:

@@ -1,5 +1,6 @@
 """Keeps an invocation's work as the run's record in the lake, and tells it as a report."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -9,14 +10,16 @@ from schemas.errors import ParleyError
 from schemas.lake.records import RunRecord, RunStatus
 from schemas.night.work import RunWork
 from schemas.score import Score
+from tasks.audit import AuditDone
 from tasks.check_quality import Checked
 from tasks.converse import Conversed
+from tasks.driver.auditing import VerdictKey
 from tasks.execute import Executed
 from tasks.judge import Judged
 from tasks.planning.participants.models import keep_models, prices_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import FoundRun, look, nothing_done, with_episodes, with_judgements
-from tasks.planning.reporting.report import RunReport, Tally, tally, withheld_because
+from tasks.planning.reporting.report import RunReport, Tally, forged_because, tally, withheld_because
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
@@ -33,6 +36,9 @@ class Work:
     conversed: Conversed = field(default_factory=Conversed)
     episodes: tuple[Episode, ...] = ()
     executed: Executed = field(default_factory=lambda: Executed(parts=()))
+    to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
+    """Verdict id of each pass that the audit is about."""
+    audited: AuditDone = field(default_factory=AuditDone)
     judged: Judged = field(default_factory=Judged)
     scores: tuple[Score, ...] = ()
     n_programs: int = 0
@@ -50,6 +56,7 @@ def remove_leftovers(plan: RunPlan) -> None:
     for table in (
         "episodes",
         "test_verdicts",
+        "forgery_audit",
         "judge_verdicts",
         "scores",
         "run_episodes",
@@ -67,6 +74,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     fault = work.conversed.error or work.executed.error or work.judged.error
     if reason and fault:
         reason = f"{reason}. The last fault: {fault}"
+    reason = reason or forged_because(work.audited.counts, plan.request.max_forged_share)
     status: RunStatus = "withheld" if reason else "finished"
     if not work.is_whole:
         work.conversed.n_owed = len(plan.owed())
@@ -88,6 +96,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
         n_tampered=work.n_tampered,
+        audit=work.audited.counts,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=checked.docs_path,
         work=done,

@@ -24,10 +24,13 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
         code = _code(episode, turn, options)
         if source_of(dialog) is None:
-            found += [TestRun(turn, name, code, problem.instruction(name).suite.tests) for name in names]
+            found += [
+                TestRun(turn, name, code, problem.instruction(name).suite.tests, reference=problem.reference_code)
+                for name in names
+            ]
         else:
             place, decides = place_of(problem, dialog, names)
-            found.append(TestRun.in_place(turn, code, _nodes(decides), place, decides))
+            found.append(TestRun.in_place(turn, code, _nodes(decides), place, decides, problem.reference_code))
     return tuple(found)
 
 

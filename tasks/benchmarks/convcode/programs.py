@@ -14,6 +14,13 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     suite = problem.instruction(BASE_INSTRUCTION).suite
     rounds = max((step.turn for step in episode.messages), default=0)
     return tuple(
-        TestRun(turn, BASE_INSTRUCTION, None if answer is None else first_python_block(answer), suite.tests, suite.kind)
+        TestRun(
+            turn,
+            BASE_INSTRUCTION,
+            None if answer is None else first_python_block(answer),
+            suite.tests,
+            suite.kind,
+            reference=problem.reference_code,
+        )
         for turn, answer in ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
     )

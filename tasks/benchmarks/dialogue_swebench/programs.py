@@ -27,6 +27,7 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
             repository=problem.repo,
             image=image_of(problem.repo.environment),
             decides={name: tests for name, tests in lists.items() if tests},
+            reference=problem.reference_code,
         ),
     )
 

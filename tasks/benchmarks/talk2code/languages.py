@@ -80,17 +80,21 @@ def _blocks(answer: str, language: Language) -> Iterator[str]:
     return (match.group(2) for match in _BLOCK.finditer(answer) if match.group(1).lower() in known)
 
 
-def case_runs(turn: int, code: str | None, cases: tuple[str, ...], language: Language) -> tuple[TestRun, ...]:
+def case_runs(
+    turn: int, code: str | None, cases: tuple[str, ...], language: Language, reference: str | None = None
+) -> tuple[TestRun, ...]:
     """The programs that decide the cases one by one.
 
     Python runs them all as tests of one program, each a case of its verdict. Java and JavaScript have one program for each case,
     since such a program has a single end; the case's number is the verdict's instruction.
     """
     if language.kind == "asserts":
-        return (TestRun(turn, BASE_INSTRUCTION, code, cases, language.kind),)
-    program = code if code is None or language.kind != "java" else _PUBLIC_TYPE.sub("", code)
+        return (TestRun(turn, BASE_INSTRUCTION, code, cases, language.kind, reference=reference),)
+    program, known = (
+        text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text) for text in (code, reference)
+    )
     return tuple(
-        TestRun(turn, f"case {number}", program, (_ending(case, language),), language.kind)
+        TestRun(turn, f"case {number}", program, (_ending(case, language),), language.kind, reference=known)
         for number, case in enumerate(cases, 1)
     )
 

@@ -16,11 +16,11 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     suite = problem.instructions[0].suite
     language = LANGUAGE_OF[suite.kind]
     if is_interactive(episode.setting):
-        return case_runs(*delivery(dialog, episode), suite.tests, language)
+        return case_runs(*delivery(dialog, episode), suite.tests, language, problem.reference_code)
     turn = last_round(dialog)
     answer = episode.answer(turn)
     code = None if answer is None else code_of(answer, language, dict(dialog.labels)[ENTRY_POINT])
-    return case_runs(turn, code, suite.tests, language)
+    return case_runs(turn, code, suite.tests, language, problem.reference_code)
 
 
 def delivery(dialog: Dialog, episode: Episode) -> tuple[int, str | None]:

@@ -18,6 +18,7 @@ from schemas.score import UnscoredReason, reason_of
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
 from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.unidial.convert import gold_answer
 from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.rubrics import arguments_of
 from tasks.metrics.unit_tested_code import unit_tests
@@ -84,7 +85,15 @@ def has_tests(dialog: Dialog) -> bool:
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
     """A program for each `unit_tests` of each answer that the model gives."""
     return tuple(
-        TestRun(turn.turn, tests.name, _code(episode.answer(turn.turn)), tests.tests, tests.kind, tests.entry_point)
+        TestRun(
+            turn.turn,
+            tests.name,
+            _code(episode.answer(turn.turn)),
+            tests.tests,
+            tests.kind,
+            tests.entry_point,
+            reference=_code(gold_answer(problem, turn.turn)) or None,
+        )
         for turn in dialog.turns
         if turn.is_generated
         for tests in tests_of(turn)

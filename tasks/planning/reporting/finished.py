@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from schemas.audit import ForgeryAudit, audit_counts
 from schemas.errors import ParleyError
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.account import look, nothing_done
@@ -29,6 +30,7 @@ def finished_report(plan: RunPlan) -> RunReport:
         n_unscored=record.n_unscored,
         n_truncated=record.n_truncated,
         n_tampered=record.n_tampered,
+        audit=audit_counts(plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)),
         n_quarantined=len(plan.staged.quarantined),
         docs_path=record.docs_path,
         work=nothing_done(plan, look(plan, record), record.status),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from schemas.audit import AuditCounts
 from schemas.base import Frozen
 from schemas.episode import Episode, StopReason
 from schemas.lake.records import QualityCheck, RunStatus
@@ -26,6 +27,7 @@ class RunReport(Frozen):
     n_truncated: int = 0
     n_tampered: int = 0
     """Test verdicts whose answer tampered with its tests."""
+    audit: AuditCounts = AuditCounts()
     n_quarantined: int = 0
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
@@ -88,3 +90,14 @@ def withheld_because(counts: Tally, max_fault_share: float, failures: Sequence[Q
             f" more than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise it"
         )
     return None
+
+
+def forged_because(counts: AuditCounts, max_forged_share: float) -> str | None:
+    """Return why forged passes withhold a run; None where their share is within the limit."""
+    if counts.share <= max_forged_share:
+        return None
+    return (
+        f"{counts.n_forged} of {counts.n_audited} audited passes are forged ({counts.share:.1%}), more than the"
+        f" {max_forged_share:.1%} that max_forged_share allows. Their tests also pass where they must fail: `parley show EPISODE`"
+        " shows the altered tests, the table `forgery_audit` lists them"
+    )

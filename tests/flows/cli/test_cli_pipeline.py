@@ -294,7 +294,7 @@ def test_rebuilding_from_parquet_gives_the_same_warehouse(home: Path) -> None:
 
 def test_quality_checks_and_docs_are_kept(home: Path) -> None:
     tables = {r["table_name"] for r in ask(home, "SELECT DISTINCT table_name FROM quality_checks WHERE success")}
-    assert tables == {"dialogs", "problems", "episodes", "test_verdicts", "scores"}
+    assert tables == {"dialogs", "problems", "episodes", "test_verdicts", "forgery_audit", "scores"}
     docs = ask(home, "SELECT docs_path FROM runs WHERE model = 'control:gold' LIMIT 1")[0]["docs_path"]
     page = (home / docs).read_text()
     assert "test_verdicts.html" in page

@@ -52,6 +52,14 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
     assert "codeif names control:glod; `models` holds only control:gold" in said
 
 
+def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    path.write_text(MODELS + "benchmarks: [{name: codeif.dynamic, audit: all}, {name: codeif.static}]")
+    assert [request.audit for request in read_config(path).requests(tmp_path)] == ["all", "sample"]
+    path.write_text("audit: none\nmax_forged_share: 0.5\n" + path.read_text())
+    assert [(one.audit, one.max_forged_share) for one in read_config(path).requests(tmp_path)] == [("all", 0.5), ("none", 0.5)]
+
+
 def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
     seated = MODELS.replace("}", ", agent: chain_of_thought}")

@@ -1,7 +1,8 @@
+from schemas.audit import AuditCounts
 from schemas.episode import Episode, StopReason
 from schemas.lake.records import QualityCheck
 from schemas.score import Score, UnscoredReason
-from tasks.planning.reporting.report import Tally, tally, withheld_because
+from tasks.planning.reporting.report import Tally, forged_because, tally, withheld_because
 
 
 def episode(name: str, stop_reason: StopReason = StopReason.FINISHED) -> Episode:
@@ -67,6 +68,14 @@ def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
     assert reason is not None
     assert "3 of 200" in reason
     assert "1.0%" in reason
+
+
+def test_more_forged_passes_than_the_limit_withhold_and_exactly_the_limit_does_not() -> None:
+    assert forged_because(AuditCounts(), 0.0) is None
+    assert forged_because(AuditCounts(n_audited=200, n_forged=2, n_suspected=90), 0.01) is None
+    reason = forged_because(AuditCounts(n_audited=200, n_forged=3), 0.01)
+    assert reason is not None
+    assert "3 of 200 audited passes are forged (1.5%), more than the 1.0%" in reason
 
 
 def test_a_failed_check_withholds_whatever_the_faults() -> None:

@@ -10,6 +10,7 @@ import pytest
 from flows.cli.commands.run import simulator_request
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
+from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError
 from schemas.run import RunSpec
@@ -95,6 +96,14 @@ def test_a_dry_run_counts_and_prices_the_simulator_s_calls_too(tmp_path: Path) -
     subject = found.input_tokens * 1.0 + found.output_tokens * 2.0
     assert found.usd == pytest.approx((subject + later * told * 10.0 + later * TOKENS_PER_ANSWER * 20.0) / 1e6)
     assert estimate(plan(tmp_path, "live[model]", ModelRequest(spec="control:empty"))).usd is None
+
+
+def test_a_dry_run_says_how_many_passes_are_audited_at_most(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [request("live", limit=1).model_copy(update={"audit": audit}) for audit in ("none", "sample", "all")]
+    assert [estimate(plan_run(one, Home(tmp_path))).audits_at_most for one in asked] == [0, AUDIT_SAMPLE, None]
+    assert len({plan_run(one, Home(tmp_path)).run_id for one in asked}) == 3
+    show_dry_run(Home(tmp_path), asked[1:2], json_output=False)
+    assert f"Audit: at most {AUDIT_SAMPLE} passed programs of the run" in capsys.readouterr().out
 
 
 def test_max_tokens_bounds_the_estimate_of_subject_and_simulator(tmp_path: Path) -> None:

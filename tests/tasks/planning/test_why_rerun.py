@@ -117,8 +117,13 @@ def test_an_ingredient_outside_the_spec_is_named_alone_with_what_it_makes_anew(f
     assert found == (Difference(field=field, before=OUTSIDE[field], after="another", reruns=layer),)
 
 
-def test_fewer_samples_or_no_judge_make_only_scores_anew() -> None:
-    for fewer, field in ((with_(samples=1), "samples"), (with_(samples=2, judges=()), "judges.clear")):
+def test_fewer_samples_no_judge_or_another_audit_make_only_scores_anew() -> None:
+    others = (
+        (with_(samples=1), "samples"),
+        (with_(samples=2, judges=()), "judges.clear"),
+        (with_(samples=2, audit="all"), "audit"),
+    )
+    for fewer, field in others:
         assert [(d.field, d.reruns) for d in differences(with_(samples=2), fewer)] == [(field, "scores")]
 
 

@@ -62,10 +62,13 @@ select
     changed.sandbox,
     changed.isolated,
     changed.released_because,
-    changed.finished_at
+    changed.finished_at,
+    forgery.share as forged_share
 from flat
 inner join changed
     on flat.run_id = changed.run_id
 inner join dialogs_pooled
     on flat.run_id = dialogs_pooled.run_id
     and flat.metric = dialogs_pooled.metric
+left join forgery
+    on flat.run_id = forgery.run_id

@@ -6,6 +6,7 @@ select
     turn,
     instruction_id,
     outcome,
+    plain_outcome,
     reason,
     left(detail, 200) as detail,
     episode_id,

@@ -10,6 +10,7 @@ select
     n,
     n_unscored,
     task_share,
+    forged_share,
     finished_at,
     run_id
 from leaderboard

@@ -13,6 +13,9 @@ results as (
     union all
     select 'test_verdicts' as table_name, run_id, episode_id, problem_id, sample from test_verdict_rows
     where run_id in (select run_id from judged)
+    union all
+    select 'forgery_audit' as table_name, run_id, episode_id, problem_id, sample from forgery_audit
+    where run_id in (select run_id from judged)
 )
 select
     results.run_id,

@@ -70,3 +70,4 @@ def test_the_gold_answer_s_code_is_the_reference_code() -> None:
         answers = [BENCHMARK.play.gold_answer(problem, turn) for turn in range(1, len(dialog.instruction_ids) + 1)]
         runs = BENCHMARK.programs.test_runs(problem, dialog, episode_of(problem, dialog, answers), {})
         assert {run.code for run in runs} == {problem.reference_code + "\n"}
+        assert {run.reference for run in runs} == {problem.reference_code}

@@ -112,6 +112,7 @@ def test_the_python_block_is_run_however_it_is_tagged(tmp_path: Path, opening: s
     episode = answered_with(f"{BASH}{opening}\n{SUM}\n```\nDone.")
     runs = programs.test_runs(made.problems[0], made.dialogs[0], episode, {})
     assert {run.code for run in runs if run.turn == 1} == {f"{SUM}\n"}
+    assert {run.reference for run in runs} == {f"{SUM}\n"}
 
 
 @pytest.mark.parametrize(

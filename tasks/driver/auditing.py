@@ -1,0 +1,111 @@
+"""Finds the passes that a run's audit is about, and assembles its rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from schemas.audit import AUDIT_SAMPLE, Audited, AuditMode, AuditOutcome, ForgeryAudit
+from schemas.content_id import content_id
+from schemas.episode import Episode
+from schemas.verdict import Outcome
+from tasks.driver.execution import item_of
+from tasks.driver.fan_out import even_shards
+from tasks.planning.plan import RunPlan
+from tasks.worker.audit_shard import audit_rows
+from tasks.worker.deciding import id_of
+from tasks.worker.execute_shard import test_runs
+from tasks.worker.jobs import AuditItem, AuditShard, Pass, RunContext
+
+_PROGRAMS = 8
+"""Programs of a shard: an audit takes several sandbox runs, and a kill costs the shards under way."""
+_COLUMNS = ("episode_id", "turn", "instruction_id", "outcome", "verdict_id")
+
+VerdictKey = tuple[str, int, str]
+"""Episode, turn and instruction of a verdict."""
+
+
+def drawn_programs(plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table) -> list[AuditItem]:
+    """Return the passed programs that the run's audit is about, in the order in which the seed draws them.
+
+    Args:
+        verdicts: the run's plain test verdicts.
+    """
+    passed = _passed(verdicts)
+    found: dict[str, tuple[AuditItem, list[Pass]]] = {}
+    for episode in episodes:
+        if episode.episode_id in passed:
+            for program, item, one in _passes(plan, context, episode, passed[episode.episode_id]):
+                found.setdefault(program, (item, []))[1].append(one)
+    order = drawn(found, plan.spec.audit, plan.spec.seed)
+    return [AuditItem(name, found[name][0].test, tuple(found[name][1])) for name in order]
+
+
+def drawn(programs: Iterable[str], mode: AuditMode, seed: int) -> list[str]:
+    """Return the programs to audit. A run that grows keeps the order of the programs that it had."""
+    order = sorted(programs, key=lambda program: content_id([seed, program]))
+    return {"none": [], "sample": order[:AUDIT_SAMPLE], "all": order}[mode]
+
+
+def _passed(verdicts: pa.Table) -> Mapping[str, Mapping[tuple[int, str], str]]:
+    """Return episode -> (turn, instruction) -> verdict id of each verdict that passed."""
+    found: dict[str, dict[tuple[int, str], str]] = {}
+    columns = (verdicts[name].to_pylist() for name in _COLUMNS)
+    for episode_id, turn, instruction, outcome, verdict_id in zip(*columns, strict=True):
+        if outcome == Outcome.PASSED.value and verdict_id is not None:
+            found.setdefault(episode_id, {})[turn, instruction] = verdict_id
+    return found
+
+
+def _passes(
+    plan: RunPlan, context: RunContext, episode: Episode, passed: Mapping[tuple[int, str], str]
+) -> Iterable[tuple[str, AuditItem, Pass]]:
+    for test in test_runs(context, item_of(plan, episode)):
+        program = ""
+        for name, cases in test.rows:
+            verdict_id = passed.get((test.turn, name))
+            if verdict_id is None:
+                continue
+            program = program or (id_of(context, (test, "", ())) or "" if cases else verdict_id)
+            one = Pass(episode.episode_id, episode.problem_id, episode.sample, test.turn, name, verdict_id, cases)
+            yield program, AuditItem(program, test, ()), one
+
+
+def audit_shards(context: RunContext, items: Sequence[AuditItem]) -> list[AuditShard]:
+    """Return shards of a few programs, named by them."""
+    groups = even_shards(items, _PROGRAMS)
+    return [AuditShard(context, content_id([item.program for item in group]), group) for group in groups]
+
+
+def known_audits(plan: RunPlan) -> dict[str, ForgeryAudit]:
+    """Return the run's audits so far, by verdict id."""
+    rows = plan.lake.read("forgery_audit", ForgeryAudit, **plan.keys)
+    return {row.verdict_id: row for row in sorted(rows, key=lambda row: row.n_runs)}
+
+
+def pending(items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit]) -> list[AuditItem]:
+    """Return the programs that lack an audit of one of their passes."""
+    return [item for item in items if any(one.verdict_id not in known for one in item.passes)]
+
+
+def assembled(
+    context: RunContext, items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit], why_missing: str
+) -> tuple[ForgeryAudit, ...]:
+    """Return a row for each pass. A program without an audit has the reason; runs and seconds stand once for each program."""
+    rows: list[ForgeryAudit] = []
+    for item in items:
+        lost = Audited(outcome=AuditOutcome.NO_DECOY, detail=why_missing)
+        made = {row.verdict_id: row for row in audit_rows(context, item, lost)} | dict(known)
+        seen: set[str] = set()
+        for one in item.passes:
+            place = {"episode_id": one.episode_id, "problem_id": one.problem_id, "sample": one.sample}
+            place |= {"turn": one.turn, "instruction_id": one.instruction_id}
+            costs = {"n_runs": 0, "duration_s": 0.0} if one.verdict_id in seen else {}
+            rows.append(made[one.verdict_id].model_copy(update=place | costs))
+            seen.add(one.verdict_id)
+    return tuple(rows)
+
+
+def audited_passes(items: Iterable[AuditItem]) -> Mapping[VerdictKey, str]:
+    """Return the verdict id of each pass that must have a row."""
+    passes = (one for item in items for one in item.passes)
+    return {(one.episode_id, one.turn, one.instruction_id): one.verdict_id for one in passes}

@@ -1,0 +1,105 @@
+"""A shard of passed programs, which a worker process audits: their tests run again with altered expectations."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from sandbox.decoys.auditing import audit_program
+from sandbox.decoys.patches import audit_patch
+from sandbox.interface import Sandbox
+from sandbox.judging.patched_repository import PatchProgram
+from schemas.audit import Audited, AuditOutcome, ForgeryAudit
+from schemas.errors import SandboxUnavailable, Unscorable
+from tasks.benchmarks.contract import TestRun
+from tasks.storage.journaling.tries import take_shard
+from tasks.storage.parquet_store import Lake
+from tasks.worker.deciding import patch_places, placed_program, sandbox_in
+from tasks.worker.jobs import AuditItem, AuditResult, AuditShard, Pass, RunContext
+from tasks.worker.process import RunState, this_worker
+from tasks.worker.program_runner import sandbox_of
+
+STAGE = "audit"
+
+
+def audit_shard(shard: AuditShard) -> AuditResult:
+    """Audit a shard's programs and write one part: a row for each verdict that they decided.
+
+    Raises:
+        ShardTaken: another worker process holds the shard.
+        OSError: the part could not be written.
+    """
+    context = shard.context
+    if context.purse and context.purse.is_late:
+        return AuditResult(shard.name, n_programs=0, is_cut=True)
+    worker = this_worker()
+    worker.start_reporting()
+    run = worker.run(context)
+    hold = take_shard(context.place.tries(context.run_id) / context.invocation, shard.name, over=True)
+    with ThreadPoolExecutor(context.programs) as threads:
+        audits = list(threads.map(partial(_audit_counted, run, sandbox_of(context.spec)), shard.items))
+    rows = [row for item, audited in zip(shard.items, audits, strict=True) for row in audit_rows(context, item, audited)]
+    hold.check()
+    keys = {"benchmark": context.spec.benchmark, "model": context.spec.label, "run_id": context.run_id}
+    Lake(context.place.lake, fsync=context.fsync).write_part("forgery_audit", rows, shard.name, **keys)
+    return AuditResult(shard.name, len(shard.items), sum(audited.n_runs for audited in audits))
+
+
+def _audit_counted(run: RunState, sandbox: Sandbox, item: AuditItem) -> Audited:
+    with run.program_slots:
+        audited = _audit(run.context, sandbox, item.test, f"{run.context.spec.seed} {item.program}")
+    run.count(STAGE, episodes=1, runs=audited.n_runs)
+    return audited
+
+
+def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> Audited:
+    """Audit one program. A fault of the sandbox convicts nobody, and withholds no run."""
+    place, limits = sandbox_in(sandbox, test.image), test.limits or context.spec.limits
+    if place is None or test.code is None:
+        return Audited(outcome=AuditOutcome.NO_DECOY, detail="no sandbox for its image, or no answer")
+    try:
+        if test.repository is not None:
+            trees, open_place = patch_places(context, place, limits)
+            return audit_patch(open_place, trees, PatchProgram(test.code, test.repository), test.reference, limits, seed)
+        program = placed_program(context, test, test.code)
+        reference = None if test.reference is None else placed_program(context, test, test.reference)
+        return audit_program(place, program, reference, limits, seed)
+    except (SandboxUnavailable, Unscorable) as fault:
+        return Audited(outcome=AuditOutcome.NO_DECOY, detail=f"the audit could not run: {fault}")
+
+
+def audit_rows(context: RunContext, item: AuditItem, audited: Audited) -> list[ForgeryAudit]:
+    """Return a row for each verdict id of a program. The first row has the audit's runs and seconds."""
+    once = {one.verdict_id: one for one in item.passes}
+    return [_row(context, one, audited, is_first=number == 0) for number, one in enumerate(once.values())]
+
+
+def _row(context: RunContext, one: Pass, audited: Audited, *, is_first: bool) -> ForgeryAudit:
+    outcome = _outcome_of(one, audited)
+    is_meant = outcome is audited.outcome
+    return ForgeryAudit(
+        run_id=context.run_id,
+        benchmark=context.spec.benchmark,
+        model=context.spec.label,
+        episode_id=one.episode_id,
+        problem_id=one.problem_id,
+        sample=one.sample,
+        turn=one.turn,
+        instruction_id=one.instruction_id,
+        verdict_id=one.verdict_id,
+        decoy=audited.decoy if is_meant else "",
+        outcome=outcome,
+        is_sound=audited.is_sound and is_meant,
+        detail=audited.detail if is_meant else "",
+        n_decoys=audited.n_decoys,
+        n_runs=audited.n_runs if is_first else 0,
+        duration_s=audited.duration_s if is_first else 0.0,
+    )
+
+
+def _outcome_of(one: Pass, audited: Audited) -> AuditOutcome:
+    """Outcome of one verdict: of all cases, or of those that decided it."""
+    named = (*audited.forged_cases, *audited.suspected_cases)
+    if not one.cases or not named:
+        return audited.outcome
+    if not set(one.cases).isdisjoint(audited.forged_cases):
+        return AuditOutcome.FORGED
+    return AuditOutcome.EARNED if set(one.cases).isdisjoint(audited.suspected_cases) else AuditOutcome.SUSPECTED
