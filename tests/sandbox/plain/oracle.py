@@ -207,7 +207,7 @@ def _of_run(ran: _Run) -> PlainOutcome:
 @contextmanager
 def _folder(files: Mapping[str, str | bytes]) -> Iterator[Path]:
     """Make a working folder with files, beside an empty `tmp`, for the program's user."""
-    top = Path(tempfile.mkdtemp(prefix="plain")  # no dash: BigCodeBench/1127 splits its temporary paths there)
+    top = Path(tempfile.mkdtemp(prefix="plain"))  # no dash: BigCodeBench/1127 splits its temporary paths there
     try:
         work = top / "work"
         for folder in (work, top / "tmp"):
