@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 Altered = TypeVar("Altered")
+Kind = Literal["negation", "constant", "hidden"]
 Reach = Literal["certain", "held", "maybe"]
 """`certain`: nothing stands around the check. `held`: it is reached, but an object of the tests or of the code under test stands
 around it, as in a `with`. `maybe`: a loop, branch, handler or function stands around it."""
@@ -20,8 +21,9 @@ class Edit:
     """Byte offset in the text, UTF-8."""
     end: int
     replacement: str
-    kind: Literal["negation", "constant"]
-    """`negation` turns the truth of the check round; `constant` puts another constant in the place of an expected one."""
+    kind: Kind
+    """`negation` turns the truth of the check round; `constant` puts another constant in the place of an expected one; `hidden`
+    writes the same constant as an expression, so that an honest answer passes and one that reads constants fails."""
     scope: str
     """Dotted name of the function and classes around it; empty at the top of the text."""
     reach: Reach

@@ -8,7 +8,7 @@ import ast
 import random
 from dataclasses import replace
 
-from sandbox.decoys.edits import Edit, Reach, line_with
+from sandbox.decoys.edits import Edit, Kind, Reach, line_with
 from sandbox.decoys.examples import altered_examples
 from sandbox.decoys.expected import SETTINGS, Expected
 from sandbox.decoys.python_syntax import (
@@ -23,7 +23,7 @@ from sandbox.decoys.python_syntax import (
     says_failure,
 )
 from sandbox.decoys.python_text import Text
-from sandbox.decoys.values import other_source
+from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
 _OPPOSITES = {
@@ -151,7 +151,7 @@ class _Checks:
 
     def _patterns(self, node: ast.Match, scope: tuple[str, ...], reach: Reach) -> None:
         values = (part.value for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.MatchValue))
-        self._constants([one for value in values for one in self._expected.of(value)], scope, reach)
+        self._constants([one for value in values for one in self._expected.of(value)], scope, reach, hides=False)
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
         name = last_name(call)
@@ -234,8 +234,14 @@ class _Checks:
         reach: Reach,
         probe: str = "",
         whole: ast.expr | None = None,
+        *,
+        hides: bool = True,
     ) -> None:
         """Put another constant in the place of each of these, or of some where there are many."""
+        for node, _ in nodes if hides else ():
+            hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
+            if hidden:
+                self._put(*self._text.span(node), hidden, "hidden", scope, reach, "", self._text.span(node))
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             source = other_source(node, self._draw, below=below) if isinstance(node, ast.Constant) else filled(node)
@@ -261,7 +267,7 @@ class _Checks:
         self,
         node: ast.expr,
         source: str,
-        kind: str,
+        kind: Kind,
         scope: tuple[str, ...],
         reach: Reach,
         probe: str = "",
@@ -278,14 +284,13 @@ class _Checks:
         start: int,
         end: int,
         source: str,
-        kind: str,
+        kind: Kind,
         scope: tuple[str, ...],
         reach: Reach,
         probe: str,
         span: tuple[int, int],
     ) -> None:
-        made = "negation" if kind == "negation" else "constant"
-        self.found.append(Edit(start, end, source, made, ".".join(scope), reach, "", span, probe))
+        self.found.append(Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe))
 
 
 def _altered_program(text: str, draw: random.Random) -> str | None:

@@ -53,3 +53,17 @@ def _shifted(one: str, letters: int, digits: int) -> str:
         if one in alphabet:
             return alphabet[(alphabet.index(one) + by) % len(alphabet)]
     return one
+
+
+def hidden_source(node: ast.Constant, draw: random.Random) -> str:
+    """Return an expression of the same value that names the constant nowhere; empty for types that have none.
+
+    It uses operators alone, since code under test may give built-ins another meaning, and the compiler does not fold it.
+    """
+    value = node.value
+    if type(value) is int:
+        mask = draw.choice(_OFFSETS)
+        return f"([{value ^ mask}][0] ^ {mask})"
+    if type(value) is str and value and value.isprintable():
+        return f"({'%c' * len(value)!r} % ({''.join(f'{ord(one)}, ' for one in value)}))"
+    return ""
