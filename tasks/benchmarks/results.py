@@ -114,6 +114,8 @@ class Layout:
 
     help: str
     lay_out: LayOut
+    resource: str
+    """The benchmark's resource that such a folder is given as."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import typer
 
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
-from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
+from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName, UsageError
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
 
@@ -158,13 +158,36 @@ def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str
     from tasks.benchmarks.known_builds import layouts
 
     places = {name: Path(path).absolute() for name, path in checkouts.items()}
-    told = layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))
+    told = [*layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))]
+    told += _environments(what, out.absolute())
     if json_output:
         print(json.dumps({"out": str(out), "built": list(told)}))
     else:
         print("\n".join((*told, f"in {out}")))
     if any(": FAILED: " in line for line in told):
         raise ParleyError("some files could not be laid out, see FAILED above; type the same command again to go on with them")
+
+
+def _environments(what: str, out: Path) -> list[str]:
+    """Run the tasks' own tests in what was laid out, and return a line for each fault."""
+    from sandbox.registry import default_name
+    from tasks.benchmarks.known_builds import layouts
+    from tasks.benchmarks.registry import load
+    from tasks.planning.dataset import furnished_data
+    from tasks.planning.environment_check import environment_lines
+
+    benchmark = load(what.partition("-")[0])
+    version, resources = benchmark.data.default_version, {layouts()[what].resource: str(out)}
+    if not out.is_dir():
+        return []
+    try:
+        staged = furnished_data(benchmark, None, version, find_home(), resources, default_name())
+    except UsageError:
+        return [
+            f"not checked: no tasks are staged; `parley stage {benchmark.name} --data DIR`, then this command again checks them"
+        ]
+    n_whole = sum(dialog.tree is not None and not dialog.is_sourceless for dialog in staged.dialogs)
+    return [f"{n_whole} tasks pass their own tests here", *environment_lines(staged.dialogs)]
 
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:

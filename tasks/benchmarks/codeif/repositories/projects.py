@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from schemas.base import Frozen
 from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER
+from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
 from tasks.benchmarks.results import Layout
 
 PYTEST = "pytest==7.4.0"
@@ -159,5 +159,7 @@ def _last_line(error: Exception) -> str:
 
 
 LAYOUT = Layout(
-    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts", lay_out=lay_out
+    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts",
+    lay_out=lay_out,
+    resource=RESOURCE,
 )
