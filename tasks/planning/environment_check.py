@@ -45,7 +45,7 @@ def with_environments_checked(
 ) -> Staged:
     """Mark the dialogs whose tree fails its own tests in this sandbox. Each result is stored in the home and reused.
 
-    A test that reaches its time limit, and a sandbox that does not run here, say nothing of the tree: such dialogs stay as they are.
+    A dialog stays as it is where a test reaches its time limit or the sandbox does not run here.
     """
     problems = {problem.problem_id: problem for problem in staged.problems}
     found = [_self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs]
