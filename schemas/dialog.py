@@ -65,6 +65,10 @@ class Turn(Frozen):
 
 TREE, MISSING = "_tree", "missing"
 """Label of a dialog whose programs run in a tree of files: digest of the files, or that they are not there."""
+UNUSABLE = "environment_missing"
+"""In place of the digest: the files are there, and their own tests fail in the sandbox, as where packages are missing."""
+ENVIRONMENT_FAULT = "_environment_fault"
+"""Label beside it: what the test runner reported."""
 TREE_PACKAGES = "_tree_packages"
 """Label beside it: digest over names and versions of the packages that lie in the tree, where some do."""
 
@@ -106,17 +110,31 @@ class Dialog(Frozen):
 
     @property
     def tree(self) -> str | None:
-        """Digest of the files that its programs run in, or `MISSING`; None where they run in none."""
+        """Digest of the files that its programs run in, `MISSING` or `UNUSABLE`; None where they run in none."""
         return dict(self.labels).get(TREE)
 
     @property
     def is_sourceless(self) -> bool:
-        """Whether nothing is asked, since what its programs run in is not there."""
-        return self.tree == MISSING
+        """Whether nothing is asked, since what its programs run in is not there or cannot be used."""
+        return self.tree in (MISSING, UNUSABLE)
+
+    @property
+    def environment_fault(self) -> str | None:
+        """What the test runner reported of its tree's own tests; None where these pass or were not run."""
+        return dict(self.labels).get(ENVIRONMENT_FAULT)
+
+    def without_environment(self, fault: str) -> "Dialog":
+        """The dialog whose tree fails its own tests. Its digest differs, so that it is asked once they pass.
+
+        Args:
+            fault: what the test runner reported; it is in no digest.
+        """
+        unusable = self.with_tree(UNUSABLE)
+        return unusable.model_copy(update={"labels": (*unusable.labels, (ENVIRONMENT_FAULT, fault))})
 
     def with_tree(self, digest: str, packages: str = "") -> "Dialog":
         """The dialog, its programs run in these files, with these packages among them."""
-        others = tuple(label for label in self.labels if label[0] not in (TREE, TREE_PACKAGES))
+        others = tuple(label for label in self.labels if label[0] not in (TREE, TREE_PACKAGES, ENVIRONMENT_FAULT))
         beside = ((TREE_PACKAGES, packages),) if packages else ()
         return self.model_copy(update={"labels": (*others, (TREE, digest), *beside)})
 

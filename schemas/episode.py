@@ -22,6 +22,8 @@ class StopReason(StrEnum):
     """A fault of machine or service: the episode is owed again."""
     NOT_ASKED = "not_asked"
     """What its programs run in is not there, so nothing was asked. Where it is, the dialogue is another episode."""
+    ENVIRONMENT_MISSING = "environment_missing"
+    """As `not_asked`: the project is there, and its own tests fail, as where packages are missing."""
 
 
 class StepKind(StrEnum):

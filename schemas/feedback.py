@@ -14,11 +14,13 @@ class ExecutionFeedback(StrEnum):
 
 
 class VerbalFeedback(StrEnum):
-    """User who comments on the code: none, one without the reference code, or one with it."""
+    """Comment on the code: none, of a user without the reference code, of one with it, or the reference code itself."""
 
     NONE = "none"
     NOVICE = "f_v"
     EXPERT = "f_v*"
+    GROUND_TRUTH = "ground_truth"
+    """No user speaks: the reference code is shown (ConvCodeWorld Table 7)."""
 
 
 class Feedback(Frozen):
@@ -47,5 +49,10 @@ class FeedbackSetting(Frozen):
 
 NO_FEEDBACK = FeedbackSetting(compilation=False)
 FEEDBACK_SETTINGS: tuple[FeedbackSetting, ...] = tuple(
-    FeedbackSetting(execution=execution, verbal=verbal) for execution in ExecutionFeedback for verbal in VerbalFeedback
+    FeedbackSetting(execution=execution, verbal=verbal)
+    for execution in ExecutionFeedback
+    for verbal in VerbalFeedback
+    if verbal is not VerbalFeedback.GROUND_TRUTH
 )
+GROUND_TRUTH = FeedbackSetting(verbal=VerbalFeedback.GROUND_TRUTH)
+"""The upper bound of what verbal feedback can give; none of the paper's nine settings."""

@@ -23,6 +23,8 @@ class UnscoredReason(StrEnum):
     """The metric has no value here by its definition."""
     SOURCE_MISSING = "source_missing"
     """The dataset lacks what the metric compares with, or a tree that tests need."""
+    ENVIRONMENT_MISSING = "environment_missing"
+    """The tree's own tests fail in the sandbox before any answer is in it: packages are missing, or do not fit."""
     CONTEXT_LENGTH = "context_length"
     """The dialogue is longer than the model's context."""
     TOOLCHAIN_MISSING = "toolchain_missing"
@@ -45,6 +47,7 @@ _NO_FAULTS = frozenset(
         UnscoredReason.NOTHING_TO_FORGET,
         UnscoredReason.UNDEFINED,
         UnscoredReason.SOURCE_MISSING,
+        UnscoredReason.ENVIRONMENT_MISSING,
         UnscoredReason.CONTEXT_LENGTH,
         UnscoredReason.TOOLCHAIN_MISSING,
         UnscoredReason.NETWORK_MISSING,
@@ -60,6 +63,8 @@ def reason_of(episode: Episode, turn: int) -> UnscoredReason:
     """
     if episode.stop_reason is StopReason.NOT_ASKED:
         return UnscoredReason.SOURCE_MISSING
+    if episode.stop_reason is StopReason.ENVIRONMENT_MISSING:
+        return UnscoredReason.ENVIRONMENT_MISSING
     if episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA:
         return UnscoredReason.INFRA
     return UnscoredReason.CONTEXT_LENGTH if episode.is_too_long else UnscoredReason.NO_ANSWER

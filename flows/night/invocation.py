@@ -19,6 +19,7 @@ from tasks.language.servers.vllm_replica import end_orphans
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.builds.built_folder import require_place
 from tasks.planning.dataset import reading_once
+from tasks.planning.environment_check import environment_lines
 from tasks.planning.participants.models import keep_models
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.comparison_rule import keep_comparison_rule
@@ -137,6 +138,8 @@ def _run_what_is_left(
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     named_address()
     require_room(home.path)
+    for line in dict.fromkeys(line for plan in plans for line in environment_lines(plan.dataset)):
+        print(line, file=sys.stderr)
     if with_canary:
         from flows.night.before.canary import require_live_canary
 

@@ -34,6 +34,7 @@ from tasks.benchmarks.scores import Played as Played
 from tasks.benchmarks.scores import ScoreRequest as ScoreRequest
 from tasks.benchmarks.scores import TextsToEmbed as TextsToEmbed
 from tasks.benchmarks.setting import About, Options, Setting, option_values
+from tasks.dialogue.programs import WantedProgram
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.storage.home import Home
 
@@ -96,6 +97,14 @@ class Furnish(Protocol):
         ...
 
 
+class SelfTest(Protocol):
+    """Names the tests that a dialog's tree passes before an answer is in it. Pure."""
+
+    def __call__(self, problem: Problem, dialog: Dialog) -> WantedProgram | None:
+        """Return the program, whose code is unused; None where the dialog's programs run in no tree."""
+        ...
+
+
 @dataclass(frozen=True)
 class Data:
     """What is asked, and where it lies."""
@@ -116,6 +125,8 @@ class Data:
     """Those resources that are names rather than files or folders: of images, say. `furnish` is given the path of such a text."""
     furnish: Furnish | None = None
     """Asked before a run; a run's programs and agents need what it brings."""
+    self_test: SelfTest | None = None
+    """Tests that show, before any request, that a dialog's programs can pass in its tree."""
     demo: Traversable | None = None
     """A small night on the sample, for `parley demo <benchmark>`."""
 

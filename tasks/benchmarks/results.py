@@ -102,7 +102,12 @@ class LayOut(Protocol):
     """Lays out files of others, below a folder that may hold some already."""
 
     def __call__(
-        self, out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: Callable[[str], None]
+        self,
+        out: Path,
+        checkouts: Mapping[str, Path],
+        only: Sequence[str],
+        say: Callable[[str], None],
+        listing: Path | None = None,
     ) -> Sequence[str]:
         """Lay them out and return a line about each. Raises UsageError: a name that nobody knows."""
         ...
@@ -114,6 +119,10 @@ class Layout:
 
     help: str
     lay_out: LayOut
+    resource: str
+    """The benchmark's resource that such a folder is given as."""
+    listing: str
+    """Name of the resource, a file, by which a user adds to what is laid out."""
 
 
 @dataclass(frozen=True)

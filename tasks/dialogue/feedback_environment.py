@@ -8,7 +8,7 @@ from schemas.episode import Step, StopReason
 from schemas.feedback import Feedback
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.seats import Stop
-from tasks.dialogue.simulated_feedback import Remark, SimulatedFeedback
+from tasks.dialogue.simulated_feedback import FixedFeedback, Remark, SimulatedFeedback
 from tasks.dialogue.transcript import Transcript
 
 
@@ -37,7 +37,7 @@ class FeedbackEnvironment:
     observe: Callable[[ProgramVerdict], Observation]
     compose: Callable[[str, Feedback], str]
     """(code, all feedback on it) -> the round's message."""
-    speaker: SimulatedFeedback | None = None
+    speaker: SimulatedFeedback | FixedFeedback | None = None
     speaks_without_error: bool = False
     """Whether the speaker can name a fault where no error is shown."""
     role: Role = Role.USER

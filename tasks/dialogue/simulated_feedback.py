@@ -62,6 +62,17 @@ def _talk(*texts: str) -> tuple[Message, ...]:
 
 
 @dataclass(frozen=True)
+class FixedFeedback:
+    """Feedback that is the same on every piece of code. It costs nothing."""
+
+    text: str
+
+    async def remark(self, transcript: Transcript, code: str, seen: Feedback) -> Remark:
+        """Return the text."""
+        return Remark(self.text, spent(()), None, None)
+
+
+@dataclass(frozen=True)
 class SimulatedFeedback:
     """Asks a model for a user's feedback on a piece of code. The model knows its `prompt` and nothing else."""
 

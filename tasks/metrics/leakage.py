@@ -7,18 +7,31 @@ import re
 
 from tasks.metrics.registry import metric
 
+_THING = r"(?:code|solution|implementation|program|answer|version)"
+_CODE = r"(?:code|solution|implementation|program)"
 _REFERENCE = re.compile(
     r"\b(?:"
     r"ground[\s_.-]*truth"
-    r"|(?:reference|canonical|gold(?:en)?)[\s_.-]+(?:code|solution|implementation|program|answer|version)"
+    rf"|(?:reference|canonical|gold(?:en)?|official)[\s_.-]+{_THING}"
+    rf"|(?:the|a)\s+(?:correct|right|intended|expected)\s+{_CODE}"
+    r"|(?:the|a)\s+(?:known|given|provided)\s+solution"
     r"|model[\s_.-]+(?:solution|answer)"
+    r"|known[\s-]+to[\s-]+be[\s-]+(?:right|correct)"
+    r"|known[\s-]+(?:right|correct|good)"
+    r"|(?:the|a|that|this)\s+solution"
+    r"(?!\s+(?:you|that\s+you|of\s+yours|is\s+close|to|should|must|would|needs?|has\s+to|can|could|may|might|fails|below|above))"
     r")\b",
     re.IGNORECASE,
 )
+"""Names that the expert's prompt has for the reference code, and those that models use of their own accord.
+
+The prompt calls the assistant's code *the program* and the reference *the solution*, so that *the solution* is the reference,
+but where the sentence says what the assistant's solution should do.
+"""
 _MARKUP = re.compile(r"[*`\"'“”‘’]")
 
 
-@metric("mentions_reference", version=1, title="mentions reference", better=None)
+@metric("mentions_reference", version=2, title="mentions reference", better=None)
 def mentions_reference(feedback: str) -> float:
     """Whether the feedback speaks of the reference code that its reader does not have.
 
@@ -26,7 +39,8 @@ def mentions_reference(feedback: str) -> float:
         feedback: the verbal feedback as the model was given it.
 
     Returns:
-        1.0 where it names ground truth, a reference, canonical or golden code (solution, ...), or a model solution; else 0.0.
+        1.0 where it names ground truth, a reference, canonical, golden or correct code (solution, ...), a model solution, or *the
+        solution* as our expert's prompt calls it; else 0.0.
 
     Source: ConvCodeWorld appendix A.3, Table 8 (mentioning ground truth code). The paper does not list its words; these are ours.
     """

@@ -14,6 +14,7 @@ from schemas.lake.rows import from_arrow
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.planning.environment_check import with_environments_checked
 from tasks.storage.contexts import write_contexts
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
@@ -57,8 +58,13 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
     return {name: place if name in names else str((folder / place).absolute()) for name, place in resources.items()}
 
 
-def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: Home, resources: Mapping[str, str]) -> Staged:
+def furnished_data(
+    benchmark: Benchmark, data: str | None, version: str, home: Home, resources: Mapping[str, str], sandbox: str | None = None
+) -> Staged:
     """Rows of a dataset with what they need beside them, as `find_data` finds them.
+
+    Args:
+        sandbox: where the own tests of the rows' trees run; None runs none of them.
 
     Raises:
         UsageError: as `find_data`; an unknown resource, or one that is not there.
@@ -75,7 +81,8 @@ def furnished_data(benchmark: Benchmark, data: str | None, version: str, home: H
     if benchmark.data.furnish is None:
         return staged
     with as_file(bundled[version]) if data is None and version in bundled else nullcontext(data and Path(data)) as source:
-        return _furnished(benchmark, staged, Path(source) if source else None, places, home)
+        furnished = _furnished(benchmark, staged, Path(source) if source else None, places, home)
+    return with_environments_checked(benchmark, furnished, resources, home, sandbox) if sandbox else furnished
 
 
 def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places: Mapping[str, Path], home: Home) -> Staged:

@@ -245,7 +245,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     resources = request.benchmark.resources
-    staged = furnished_data(benchmark, request.benchmark.data, version, home, resources)
+    tested_in = request.sandbox if runs_programs else None
+    staged = furnished_data(benchmark, request.benchmark.data, version, home, resources, tested_in)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
     spec = RunSpec(

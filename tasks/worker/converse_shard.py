@@ -118,6 +118,8 @@ async def _play_with_agent(
     keep: Callable[[Step], None],
 ) -> Ending:
     """Play the dialogue with its agent. An agent that cannot begin or end is a fault like any other service's."""
+    if (fault := opening.dialog.environment_fault) is not None:
+        return Ending((), StopReason.ENVIRONMENT_MISSING, fault)
     if opening.dialog.is_sourceless:
         return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there, or is of another release")
     spec = context.spec

@@ -72,6 +72,7 @@ def test_only_what_is_missing_through_a_fault_counts_against_a_run():
         "nothing_to_forget",
         "undefined",
         "source_missing",
+        "environment_missing",
         "context_length",
         "toolchain_missing",
         "network_missing",

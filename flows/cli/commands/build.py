@@ -11,7 +11,7 @@ import typer
 
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
-from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName
+from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName, UsageError
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
 
@@ -64,6 +64,10 @@ def build(
         typer.Option(metavar=CHECKOUT, help="For files laid out: a git checkout of the repository OWNER/NAME; may be repeated."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="For files laid out: one project; may be repeated.")] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="For files laid out: projects=FILE adds a list of your own, see the README."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs if none is named.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build in the folder.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the calls of each role; start nothing.")] = False,
@@ -74,11 +78,16 @@ def build(
 
     if what in layouts():
         if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
-            raise ConfigError(f"{what} is laid out in a folder: name the folder by --out. Only --checkout and --only go with it")
-        _lay_out(what, out, parse_options(checkout or [], "--checkout", CHECKOUT), only or (), json_output)
+            raise ConfigError(
+                f"{what} is laid out in a folder: name the folder by --out. Only --checkout, --only and --resource go with it"
+            )
+        checkouts = parse_options(checkout or [], "--checkout", CHECKOUT)
+        _lay_out(what, out, checkouts, only or (), parse_options(resource or [], "--resource", "NAME=PATH"), json_output)
         return
-    if checkout or only:
-        raise ConfigError(f"--checkout and --only belong to builds that lay files out ({', '.join(layouts())}), not to {what}")
+    if checkout or only or resource:
+        raise ConfigError(
+            f"--checkout, --only and --resource belong to builds that lay files out ({', '.join(layouts())}), not to {what}"
+        )
     if what in builds():
         if any((judge, embedder, data, dataset_version, option, limit, dry_run, budget)) or len(model or ()) > 1:
             raise ConfigError(
@@ -154,17 +163,44 @@ def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, for
     print(f"in {out}")
 
 
-def _lay_out(what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], json_output: bool) -> None:
+def _lay_out(
+    what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], resources: dict[str, str], json_output: bool
+) -> None:
     from tasks.benchmarks.known_builds import layouts
 
+    layout = layouts()[what]
+    for name in resources.keys() - {layout.listing}:
+        raise UnknownName("resource", name, (layout.listing,), of=what)
     places = {name: Path(path).absolute() for name, path in checkouts.items()}
-    told = layouts()[what].lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr))
+    listing = Path(resources[layout.listing]).absolute() if resources else None
+    told = [*layout.lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr), listing)]
+    told += _environments(what, out.absolute())
     if json_output:
         print(json.dumps({"out": str(out), "built": list(told)}))
     else:
         print("\n".join((*told, f"in {out}")))
     if any(": FAILED: " in line for line in told):
         raise ParleyError("some files could not be laid out, see FAILED above; type the same command again to go on with them")
+
+
+def _environments(what: str, out: Path) -> list[str]:
+    """Run the tasks' own tests in what was laid out, and return a line for each fault."""
+    from sandbox.registry import default_name
+    from tasks.benchmarks.known_builds import layouts
+    from tasks.benchmarks.registry import load
+    from tasks.planning.dataset import furnished_data
+    from tasks.planning.environment_check import environment_lines
+
+    benchmark = load(what.partition("-")[0])
+    version, resources = benchmark.data.default_version, {layouts()[what].resource: str(out)}
+    if not out.is_dir():
+        return []
+    try:
+        staged = furnished_data(benchmark, None, version, find_home(), resources, default_name())
+    except UsageError:
+        return [f"not checked, since no tasks are staged: parley stage {benchmark.name} --data DIR, then this command again"]
+    n_whole = sum(dialog.tree is not None and not dialog.is_sourceless for dialog in staged.dialogs)
+    return [f"{n_whole} tasks pass their own tests here", *environment_lines(staged.dialogs)]
 
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:

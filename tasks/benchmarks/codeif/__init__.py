@@ -10,7 +10,7 @@ from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repositories.projects import LAYOUT
-from tasks.benchmarks.codeif.repositories.repository import RESOURCE, fits, source_of
+from tasks.benchmarks.codeif.repositories.repository import RESOURCE, fits, self_test, source_of
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.codeif.scoring import METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
@@ -49,6 +49,7 @@ BENCHMARK = Benchmark(
         },
         resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
         furnish=trees_below_resources(source_of, fits),
+        self_test=self_test,
         demo=files(__name__) / "demo.yaml",
     ),
     settings=SETTINGS,

@@ -18,8 +18,10 @@ _OF_RUN = ("level", "model", "setting", *_CHOICES)
 MOST_TURNS, MOST_PAIRS = 10, 9
 STATIC_METRICS = ("ia", "ca_strict", "ca_fraction", "ifr")
 DYNAMIC_METRICS = ("ia", "ca_fraction", "ife", "ifr", "ca_strict")
-_COUNTS = {"ia": ("n", "n_unscored"), "ifr": ("n_ifr", "n_ifr_unscored"), "ife": ("n_ife", "n_ife_unscored")}
-_COUNTS_OF_CA = ("n_ca", "n_ca_unscored")
+_PREFIXES = {"ia": "n", "ifr": "n_ifr", "ife": "n_ife"}
+_PREFIX_OF_CA = "n_ca"
+_COUNTS = ("", "_unscored", "_not_applicable")
+"""Suffixes of a metric's counts: values, faults, and places where the metric has no value by its definition."""
 _STRATEGIES = tuple(sorted(SLOTS_OF_REPOSITORIES, key=SLOTS_OF_REPOSITORIES.__getitem__))
 
 
@@ -59,7 +61,7 @@ def strategies(home: Path, run_ids: Sequence[str]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for of_run, group in groupby(sorted(records, key=lambda r: _key(r, same)), key=lambda r: tuple(r[name] for name in same)):
         by_name = {record["instruction_id"]: record for record in group}
-        for measure in ("ia", "n", "n_unscored"):
+        for measure in ("ia", "n", "n_unscored", "n_not_applicable"):
             cells = (by_name.get(name, {}).get(measure) for name in _STRATEGIES)
             rows.append((*of_run, measure, *cells))
     return (*same, "measure", *_STRATEGIES), rows
@@ -88,8 +90,8 @@ def _wide(
 def _measures(by_place: Mapping[int, Mapping[str, object]], metric: str, most: int) -> list[tuple[object, ...]]:
     """A metric's row, and the rows of its counts."""
     found: list[tuple[object, ...]] = []
-    fields = (metric, *_COUNTS.get(metric, _COUNTS_OF_CA))
-    for name, field in zip((metric, f"n_{metric}", f"n_{metric}_unscored"), fields, strict=True):
+    fields = (metric, *(f"{_PREFIXES.get(metric, _PREFIX_OF_CA)}{suffix}" for suffix in _COUNTS))
+    for name, field in zip((metric, *(f"n_{metric}{suffix}" for suffix in _COUNTS)), fields, strict=True):
         cells = [by_place.get(place, {}).get(field) for place in range(1, most + 1)]
         values = [cell for cell in cells if isinstance(cell, float)]
         found.append((name, *cells, fmean(values) if name == metric and values else None))

@@ -9,7 +9,7 @@ from schemas.problem import BASE_INSTRUCTION
 from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
-from tasks.benchmarks.convcode.prompt_texts import PROMPTS
+from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns
 from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt
 from tasks.benchmarks.play import CastRequest
@@ -17,7 +17,7 @@ from tasks.dialogue.coding_subject import CodingSubject
 from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
-from tasks.dialogue.simulated_feedback import SimulatedFeedback
+from tasks.dialogue.simulated_feedback import FixedFeedback, SimulatedFeedback
 from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill
 
@@ -29,8 +29,8 @@ MOST_TOKENS_SPOKEN = 2048
 def cast(request: CastRequest) -> Cast:
     """The seats of a setting.
 
-    The subject learns of tests only what its feedback shows, and nothing of the reference code, which goes into an expert's
-    prompt and nowhere else.
+    The subject learns of tests only what its feedback shows. The reference code goes into an expert's prompt and nowhere else,
+    but for the setting that shows it to the subject on purpose.
 
     Raises:
         UnknownName: a setting this benchmark does not have.
@@ -68,7 +68,7 @@ def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
         observe=partial(_observe, coverage=_coverage(request, feedback), tests=suite.tests),
         compose=partial(compose, problem.prompt),
         speaker=_speaker(request, feedback),
-        speaks_without_error=feedback.verbal is VerbalFeedback.EXPERT,
+        speaks_without_error=feedback.verbal in (VerbalFeedback.EXPERT, VerbalFeedback.GROUND_TRUTH),
     )
     # One more than there can be rounds, so that the environment ends the dialogue and not the limit.
     return Cast(subject=subject, counterpart=environment, max_turns=turns + 2)
@@ -95,9 +95,12 @@ def _observe(report: ProgramVerdict, coverage: Coverage | None, tests: tuple[str
     )
 
 
-def _speaker(request: CastRequest, feedback: FeedbackSetting) -> SimulatedFeedback | None:
+def _speaker(request: CastRequest, feedback: FeedbackSetting) -> SimulatedFeedback | FixedFeedback | None:
     if feedback.verbal is VerbalFeedback.NONE:
         return None
+    if feedback.verbal is VerbalFeedback.GROUND_TRUTH:
+        right = request.problem.reference_code.strip("\n")
+        return FixedFeedback(fill(GROUND_TRUTH_PROMPTS["ground_truth"], reference=right))
     if request.simulator is None:
         raise ConfigError(f"setting convcode.{request.setting} has verbal feedback: name the user's model by `--simulator SPEC`")
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT

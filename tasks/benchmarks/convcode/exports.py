@@ -1,28 +1,32 @@
-"""Tables for plots and papers: the main table (tables 3 and 4), Pass@1 by turn, and whether static runs order models as live
-ones do (section 4.3)."""
+"""Tables for plots and papers: the main table (tables 3 and 4), static runs (tables 5, 11 and 12), Pass@1 by turn, and whether
+static runs order models as live ones do (section 4.3)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from schemas.errors import UsageError
 from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.run import Provider
 from tasks.benchmarks.convcode.log_files.log_names import spelt
+from tasks.benchmarks.convcode.published import query_marts
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
+from tasks.benchmarks.convcode.speakers import SPEAKER_EXPORTS
 from tasks.benchmarks.results import Export
 from tasks.metrics.rank_correlation import spearman
-from warehouse.connect import Rows, query
-from warehouse.sql_files import read_sql
+from warehouse.connect import Rows
 
+_SPOKEN = (VerbalFeedback.NONE, VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
 _FEEDBACK = (
     NO_FEEDBACK.name,
-    *(FeedbackSetting(execution=execution, verbal=verbal).name for verbal in VerbalFeedback for execution in ExecutionFeedback),
+    *(FeedbackSetting(execution=execution, verbal=verbal).name for verbal in _SPOKEN for execution in ExecutionFeedback),
 )
 """In the order of the paper's tables 3 and 4."""
 _MAIN_METRICS = ("mrr", "n_mrr", "n_mrr_unscored", "recall", "n_recall", "n_recall_unscored")
+_STATIC_METRICS = ("mrr", "mrr_upstream", *_MAIN_METRICS[1:])
+_REPLAYED = tuple(feedback.name for feedback in STATIC.values())
+STATIC_COLUMNS = ("dataset_version", "reference_model", "model", "turns", "isolated", "metric", *_REPLAYED)
 MAIN_COLUMNS = ("model", "dataset_version", "turns", "coverage", "isolated", "metric", *_FEEDBACK)
 PAIRED = (("mrr", "mrr"), ("mrr_upstream", "mrr"), ("recall", "recall"))
 """(metric of the static runs, metric of the live ones)."""
@@ -88,7 +92,7 @@ def curves(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    return _query(home, "curves", run_ids)
+    return query_marts(home, "curves", run_ids)
 
 
 def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
@@ -101,7 +105,7 @@ def main_table(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run of this benchmark is published.
     """
-    runs = [_Run(*row) for row in _query(home, "figures", run_ids)[1]]
+    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     live = [run for run in runs if run.part == "live" and (run_ids or not run.is_of_control)]
     rows: list[tuple[object, ...]] = []
     for version, model in sorted({(run.dataset_version, run.model) for run in live}):
@@ -135,19 +139,11 @@ def correlation(home: Path, run_ids: Sequence[str]) -> Rows:
     Raises:
         UsageError: no run is published whose feedback is replayed.
     """
-    runs = [_Run(*row) for row in _query(home, "figures", run_ids)[1]]
+    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
     rows = list(_correlations([run for run in runs if not run.is_of_control]))
     if not rows:
         raise UsageError(f"no run of a model in a setting that is replayed is published in {home}: {', '.join(STATIC)}, and live")
     return CORRELATION_COLUMNS, rows
-
-
-def _query(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
-    marts = query(home, "select table_name from information_schema.tables where table_name = 'convcode_settings'")[1]
-    if not marts:
-        raise UsageError(f"no run of convcode is published in {home}. `parley run convcode.SETTING --model SPEC` makes one")
-    statement = read_sql(files("tasks.benchmarks.convcode") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})
 
 
 def _correlations(runs: Sequence[_Run]) -> Iterator[tuple[object, ...]]:
@@ -181,7 +177,35 @@ def _compared(place: tuple[object, ...], static: Mapping[str, _Run], live: Mappi
         yield *place, static_metric, live_metric, found.n, found.rho, found.p, found.note
 
 
+def static_table(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Tables 5, 11 and 12: MRR and Recall of static runs, one row a reference model, model and metric (with its n).
+
+    The columns are the kinds of feedback that are replayed. A cell shows the newest run; None where there is none. Controls are
+    left out unless run ids name them. Both readings of MRR stand there: the paper's own figures are `mrr_upstream`.
+
+    Raises:
+        UsageError: no run of this benchmark is published.
+    """
+    runs = [_Run(*row) for row in query_marts(home, "figures", run_ids)[1]]
+    static = [run for run in runs if run.part == "static" and (run_ids or not run.is_of_control)]
+    groups: dict[tuple[str, str, str, int], dict[str, _Run]] = {}
+    for run in static:
+        key = (run.dataset_version, run.reference_model or "", run.model, run.turns)
+        groups.setdefault(key, {}).setdefault(run.feedback, run)
+    rows: list[tuple[object, ...]] = []
+    for key, newest in sorted(groups.items()):
+        cells = [newest.get(name) for name in _REPLAYED]
+        isolated = all(run.isolated for run in newest.values())
+        rows += [(*key, isolated, metric, *(getattr(cell, metric, None) for cell in cells)) for metric in _STATIC_METRICS]
+    return STATIC_COLUMNS, rows
+
+
 EXPORTS: Mapping[str, Export] = {
+    "static-table": Export(
+        help="MRR and Recall of static runs with n, by reference model, a column a kind of feedback (tables 5, 11 and 12)",
+        rows=static_table,
+    ),
+    **SPEAKER_EXPORTS,
     "main-table": Export(
         help="MRR and Recall of live runs with n, one row a model and metric, a column a kind of feedback (tables 3 and 4)",
         rows=main_table,

@@ -17,3 +17,5 @@ PROMPT_NAMES = (
     "reminder",
 )
 PROMPTS = PromptTexts("tasks.benchmarks.convcode", PROMPT_NAMES)
+GROUND_TRUTH_PROMPTS = PromptTexts("tasks.benchmarks.convcode", (*PROMPT_NAMES, "ground_truth"))
+"""Of the setting that shows the reference code; the ids of other settings do not hold its text."""

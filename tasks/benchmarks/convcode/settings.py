@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from schemas.dialog import Dialog, HistoryPolicy
-from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from tasks.benchmarks.convcode.prompt_texts import PROMPTS
+from schemas.feedback import FEEDBACK_SETTINGS, GROUND_TRUTH, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
+from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import prompt_names
 from tasks.benchmarks.setting import Option, Setting
 
@@ -14,7 +14,7 @@ COVERAGE = "coverage"
 MOST_TURNS = 10
 
 LIVE: Mapping[str, FeedbackSetting] = MappingProxyType(
-    {f"live[{feedback.name}]": feedback for feedback in (NO_FEEDBACK, *FEEDBACK_SETTINGS)}
+    {f"live[{feedback.name}]": feedback for feedback in (NO_FEEDBACK, *FEEDBACK_SETTINGS, GROUND_TRUTH)}
 )
 STATIC: Mapping[str, FeedbackSetting] = MappingProxyType(
     {
@@ -51,6 +51,7 @@ _VERBAL_HELP = {
     VerbalFeedback.NONE: "",
     VerbalFeedback.NOVICE: ", a novice's words",
     VerbalFeedback.EXPERT: ", an expert's words",
+    VerbalFeedback.GROUND_TRUTH: ", the reference code itself (Table 7)",
 }
 
 
@@ -98,16 +99,21 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
         name=name,
         help=f"{_said(feedback)} (section 2)",
         options=options,
-        needs_simulator=feedback.verbal is not VerbalFeedback.NONE,
+        needs_simulator=has_speaker(feedback),
         history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
-        prompts=PROMPTS,
+        prompts=GROUND_TRUTH_PROMPTS if feedback == GROUND_TRUTH else PROMPTS,
         simulator_prompts=simulator_prompts(feedback),
     )
 
 
+def has_speaker(feedback: FeedbackSetting) -> bool:
+    """Whether a model plays a user who comments on the code."""
+    return feedback.verbal in (VerbalFeedback.NOVICE, VerbalFeedback.EXPERT)
+
+
 def simulator_prompts(feedback: FeedbackSetting) -> tuple[str, ...]:
     """Names of the prompts that a simulated user is sent in a round; none where nobody speaks."""
-    if feedback.verbal is VerbalFeedback.NONE:
+    if not has_speaker(feedback):
         return ()
     speaker = "novice" if feedback.verbal is VerbalFeedback.NOVICE else "expert"
     return prompt_names(speaker, feedback.execution is not ExecutionFeedback.NONE)

@@ -17,6 +17,14 @@ REFINED = "import math\n\n\ndef area(r):\n    return math.pi * r ** 2\n"
         "In the canonical_solution the file is closed.",
         "The golden implementation returns a tuple.",
         "A model answer would check the type first.",
+        "Unlike the solution known to be right, your program starts from 1.",
+        "The solution that is known to be correct returns early.",
+        "There is a known-right program that does it in one pass.",
+        "Compare it with the correct implementation.",
+        "The solution counts letters, and your program counts pairs.",
+        "In the solution, an empty text gives 0.",
+        "You also have a solution: use it.",
+        "The intended solution groups equal letters.",
     ],
 )
 def test_words_that_only_one_who_saw_the_solution_would_say(feedback: str) -> None:
@@ -32,6 +40,13 @@ def test_words_that_only_one_who_saw_the_solution_would_say(feedback: str) -> No
         "The code solution is close; the truth value of an empty array is ambiguous.",
         "Ground the outline of the polygon. Truth be told, it works.",
         "The preference code is wrong.",
+        "The solution you wrote fails on an empty list.",
+        "The solution should start from 0.",
+        "Your solution counts pairs instead of letters.",
+        "The solution to this problem needs a loop.",
+        "To get the right answer for an empty list, return early.",
+        "The given code does not compile.",
+        "The result is not correct: answer with a list.",
     ],
 )
 def test_words_of_the_task_itself_give_nothing_away(feedback: str) -> None:

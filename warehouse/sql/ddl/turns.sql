@@ -1,4 +1,5 @@
 -- One row per published run x episode that it contains x message, in the order of `position`.
+-- `round` of a user's message in a dynamic dialogue is 'instruction' or 'feedback'; of others it is null.
 create view turns as
 select
     run_id,
@@ -20,6 +21,7 @@ select
     compilation_feedback,
     execution_feedback,
     verbal_feedback,
+    list_filter(labels, lambda label: label.key = 'round')[1].value as round,
     paid_by_run_id
 from steps
 where kind = 'message'

@@ -12,7 +12,16 @@ from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.run import Sampling
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
 from tasks.benchmarks.codeif.construction.comments import comments_of
-from tasks.benchmarks.codeif.construction.pairs import DESCRIPTIONS, PROMPTS, Pair, Rejected, turn_order, write_pair
+from tasks.benchmarks.codeif.construction.pairs import (
+    DESCRIPTIONS,
+    PROMPTS,
+    UNSOUND,
+    Pair,
+    Rejected,
+    passes,
+    turn_order,
+    write_pair,
+)
 from tasks.benchmarks.codeif.construction.selecting import k_centres
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
@@ -112,6 +121,9 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
 async def _made(request: ConstructionRequest, problem: Problem) -> _Made:
     from asyncio import gather  # not above: a command that only names benchmarks starts without it
 
+    fault = await passes(request, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
+    if fault is not None:
+        return _Made(problem, (), (), tuple(Rejected(strategy, UNSOUND, fault, 0) for strategy in DESCRIPTIONS))
     found = await gather(*(write_pair(request, problem, strategy) for strategy in DESCRIPTIONS))
     pairs = tuple(one for one in found if isinstance(one, Pair))
     order, conflicting = await turn_order(request, problem, pairs)

@@ -30,6 +30,8 @@ DESCRIPTIONS: Mapping[str, str] = {
 """Strategy -> what its requirements are about (Table 1)."""
 MOST_REPAIRS = 2
 UNREADABLE, BREAKS_TASK, FAILS_TEST = "unreadable", "solution_breaks_the_task", "solution_fails_its_test"
+UNSOUND = "reference_fails_its_tests"
+"""The base task's reference code fails the base task's own tests here, so that no verdict on a pair means anything."""
 _LONGEST_DETAIL = 600
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 

@@ -40,7 +40,8 @@ select
     strategies.ia_low,
     strategies.ia_high,
     strategies.n,
-    strategies.n_unscored
+    strategies.n_unscored,
+    strategies.n_not_applicable
 from codeif_strategies as strategies
 inner join chosen
     on strategies.run_id = chosen.run_id

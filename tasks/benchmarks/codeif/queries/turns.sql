@@ -41,16 +41,20 @@ select
     turns.ia,
     turns.n,
     turns.n_unscored,
+    turns.n_not_applicable,
     turns.ca_strict,
     turns.ca_fraction,
     turns.n_ca,
     turns.n_ca_unscored,
+    turns.n_ca_not_applicable,
     turns.ifr,
     turns.n_ifr,
     turns.n_ifr_unscored,
+    turns.n_ifr_not_applicable,
     turns.ife,
     turns.n_ife,
-    turns.n_ife_unscored
+    turns.n_ife_unscored,
+    turns.n_ife_not_applicable
 from codeif_turns as turns
 inner join chosen
     on turns.run_id = chosen.run_id

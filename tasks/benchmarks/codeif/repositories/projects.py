@@ -1,9 +1,10 @@
 """Lays the tasks' projects out in DevEval's layout, from the registry's source distributions or from a user's git checkouts.
 
 `projects.json` holds the facts of each project: its repository, the commit and the release that have the tasks' code, and
-what its tests import beside it.
+what its tests import beside it. A user's file of the same form adds projects, or replaces ours.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
-from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER
+from schemas.errors import SourceUnreadable, UnknownName, UsageError
+from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
+from tasks.benchmarks.codeif.repositories.requirements import requirements_of
 from tasks.benchmarks.results import Layout
 
 PYTEST = "pytest==7.4.0"
@@ -36,22 +38,52 @@ class Project(Frozen):
     release: str | None = None
     """`NAME==VERSION` of the registry, where its source distribution holds the tasks' code and tests."""
     packages: tuple[str, ...] = ()
-    """What its tests import, as requirements."""
+    """What its tests import, as requirements; none where its own metadata say it."""
+
+
+_PROJECTS = TypeAdapter(dict[str, Project])
 
 
 @cache
 def projects() -> Mapping[str, Project]:
     """Every known project by its path in DevEval's layout, DOMAIN/PROJECT."""
     text = (files("tasks.benchmarks.codeif") / "projects.json").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, Project]).validate_json(text)
+    return _PROJECTS.validate_json(text)
 
 
-def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: Callable[[str], None]) -> Sequence[str]:
+def with_listing(listing: Path | None) -> Mapping[str, Project]:
+    """Return the known projects and those of a user's file, which come first.
+
+    Raises:
+        SourceUnreadable: the file is no such list.
+    """
+    if listing is None:
+        return projects()
+    try:
+        own = _PROJECTS.validate_json(listing.read_bytes())
+    except (OSError, ValueError) as error:
+        said = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error), "loc": ()}
+        where = ".".join(map(str, said["loc"]))
+        raise SourceUnreadable(f"{listing}: no list of projects ({where}: {said['msg']})") from error
+    for name in own:
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name.split("/"):
+            raise SourceUnreadable(f"{listing}: {name!r} is not of the form DOMAIN/PROJECT")
+    return {**projects(), **own}
+
+
+def lay_out(
+    out: Path,
+    checkouts: Mapping[str, Path],
+    only: Sequence[str],
+    say: Callable[[str], None],
+    listing: Path | None = None,
+) -> Sequence[str]:
     """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
 
     Args:
         checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout that has its commit, bare or not.
         only: projects, or the last parts of their names; none for all that can be had.
+        listing: a user's own list of projects (`with_listing`).
 
     Returns:
         A line for each project.
@@ -59,10 +91,11 @@ def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: 
     Raises:
         UnknownName: a checkout or a name of no known project.
     """
-    wanted = _chosen(only)
+    known = with_listing(listing)
+    wanted = _chosen(known, only)
     for name in checkouts:
-        if name not in projects() and name not in {project.repository for project in projects().values()}:
-            raise UnknownName("project or repository", name, projects())
+        if name not in known and name not in {project.repository for project in known.values()}:
+            raise UnknownName("project or repository", name, known)
     lines: list[str] = []
     for name, project in wanted.items():
         checkout = checkouts.get(name) or checkouts.get(project.repository)
@@ -75,8 +108,7 @@ def lay_out(out: Path, checkouts: Mapping[str, Path], only: Sequence[str], say: 
     return lines
 
 
-def _chosen(only: Sequence[str]) -> Mapping[str, Project]:
-    known = projects()
+def _chosen(known: Mapping[str, Project], only: Sequence[str]) -> Mapping[str, Project]:
     for name in only:
         if not any(name in (path, path.partition("/")[2]) for path in known):
             raise UnknownName("project", name, known)
@@ -128,10 +160,11 @@ def _from_release(made: Path, project: Project) -> str:
 def _add_packages(made: Path, project: Project) -> str:
     """Put beside it its pytest, and its pins that Parley's own environment lacks or has in another version.
 
-    All pins bound what these need in turn: an installation into a folder knows nothing of what is installed elsewhere, and what
-    it brings comes first on the path.
+    A project without pins gets what its own metadata ask for. All pins bound what these need in turn: an installation into a
+    folder knows nothing of what is installed elsewhere, and what it brings comes first on the path.
     """
-    lacking = [PYTEST, *(pin for pin in project.packages if not _is_here(pin))]
+    pins = [pin for pin in project.packages if not _is_here(pin)] if project.packages else requirements_of(made)
+    lacking = [PYTEST, *pins]
     bounds = made.with_name("constraints.txt")
     bounds.write_text("".join(f"{pin}\n" for pin in (PYTEST, *project.packages)), encoding="utf-8")
     place = made / PACKAGES_FOLDER
@@ -159,5 +192,8 @@ def _last_line(error: Exception) -> str:
 
 
 LAYOUT = Layout(
-    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts", lay_out=lay_out
+    help="the repository tasks' projects in DevEval's layout, from the registry or from git checkouts",
+    lay_out=lay_out,
+    resource=RESOURCE,
+    listing="projects",
 )

@@ -12,7 +12,7 @@ from schemas.run import Limits
 from tasks.benchmarks.codeif.repositories.raw_repository import RawRepositoryRow
 from tasks.benchmarks.codeif.strategies import REPOSITORY_STRATEGIES, imported_packages, strategy_slots
 from tasks.benchmarks.placed_trees import Source
-from tasks.dialogue.programs import Place, Tree
+from tasks.dialogue.programs import Place, Tree, WantedProgram
 
 RESOURCE = "repos"
 """The resource that holds the projects, in DevEval's layout: DOMAIN/PROJECT."""
@@ -129,6 +129,14 @@ def place_of(problem: Problem, dialog: Dialog, names: Sequence[str]) -> tuple[Pl
     packages = dialog.tree_packages
     tree = Tree(digest=dialog.tree or MISSING, folder=Path(labels[_PROJECT]), resource=RESOURCE, packages=packages)
     return Place(tree=tree, entry_point=labels[_FILE], placing=placing, limits=LIMITS), decides
+
+
+def self_test(problem: Problem, dialog: Dialog) -> WantedProgram | None:
+    """The base tests of a repository task, which its project passes as it stands; None for function tasks."""
+    if project_of(dialog) is None:
+        return None
+    place, decides = place_of(problem, dialog, (BASE_INSTRUCTION,))
+    return WantedProgram("pytest", "", decides[BASE_INSTRUCTION], place)
 
 
 def _added(tests: Sequence[str], base: Sequence[str]) -> AddedTest:

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StopReason
 from schemas.errors import UsageError
-from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
+from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
 from tasks.benchmarks.convcode.log_files.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
@@ -61,7 +61,7 @@ def owns(name: str) -> bool:
 
 BUILD = Build(
     help="log files of a model's live runs, to be replayed as a reference model's",
-    settings=tuple(name for name, feedback in LIVE.items() if feedback.compilation),
+    settings=tuple(name for name, feedback in LIVE.items() if feedback in FEEDBACK_SETTINGS),
     write=write_logs,
     owns=owns,
 )

@@ -46,6 +46,8 @@ class LogName:
         Raises:
             ConfigError: no file name can say this so that it is understood again.
         """
+        if self.setting.verbal not in _VERBAL:
+            raise ConfigError(f"feedback {self.setting.name}: log files have no name for it ({GRAMMAR}). Leave those runs out")
         simulator = f"_by_{self.simulator}" if self.simulator else ""
         iteration = "" if self.iteration == 1 else f"_ITER={self.iteration}"
         verbal = f"{_VERBAL[self.setting.verbal]}{simulator}"

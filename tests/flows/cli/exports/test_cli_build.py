@@ -88,7 +88,12 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(home: Path, monke
         (("constructed-pears", "--model", "x"), ["'constructed-pears'", "constructed-pairs", WHAT]),
         ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "made from runs"]),
         ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "made from runs"]),
-        (("codeif-repos", "--out", "x", "--budget", "hours=1"), ["codeif-repos", "Only --checkout and --only go with it"]),
+        (
+            ("codeif-repos", "--out", "x", "--budget", "hours=1"),
+            ["codeif-repos", "Only --checkout, --only and"],
+        ),
+        (("codeif-repos", "--out", "x", "--resource", "project=y"), ["unknown resource 'project' of codeif-repos", "projects"]),
+        (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y: no list of projects"]),
         (("codeif-repos", "--out", "x", "--checkout", "here"), ["--checkout 'here' is not of the form OWNER/NAME=PATH"]),
         (
             ("constructed-pairs", "--model", "control:empty", "--out", "x", "--budget", "tokens=9,then=subsample"),

@@ -104,8 +104,8 @@ class Corners:
         return {text: np.asarray(places[text[:4]], dtype=np.float32) for text in texts}
 
 
-def build(folder: Path, **changes: Any) -> tuple[Constructed, Author]:
-    write_rows(folder / "L_1_part_1.jsonl", TASK)
+def build(folder: Path, task: dict[str, Any] = TASK, **changes: Any) -> tuple[Constructed, Author]:
+    write_rows(folder / "L_1_part_1.jsonl", task)
     write_rows(folder / "review_comments.jsonl", *({"comment": text} for text in COMMENTS), {"other": 1})
     author = Author()
     request: dict[str, Any] = {
@@ -219,6 +219,15 @@ def test_a_test_that_the_base_solution_passes_is_flagged(made: tuple[Constructed
     }
     assert columns[:5] == ("episode_id", "rubric", "rater", "value:instruction", "value:test")
     assert len({row["episode_id"] for row in rows}) == len(rows)
+
+
+def test_a_base_task_whose_reference_fails_its_own_tests_is_asked_for_no_pair(tmp_path: Path) -> None:
+    made, author = build(tmp_path, task=TASK | {"test": ["assert double(2) == 5"]})
+    rejected = json.loads(made.files[REJECTED])
+    assert {(row["reason"], row["n_answers"]) for row in rejected} == {("reference_fails_its_tests", 0)}
+    assert len(rejected) == 7
+    assert made.review.rows == []
+    assert not [one for one in author.asked if "of the kind" in one.messages[0].content]
 
 
 @pytest.mark.slow

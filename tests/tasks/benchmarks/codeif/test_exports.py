@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from schemas.episode import Episode
+from schemas.dialog import Role
+from schemas.episode import Episode, Step
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
+from schemas.problem import BASE_INSTRUCTION
 from schemas.run import RunSpec
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
+from tasks.dialogue.instruction_reviewer import FEEDBACK, INSTRUCTION, ROUND
 from tasks.planning.dataset import write_staged
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tests.tasks.benchmarks.codeif.dialogues import raw_row, write_rows
 from tests.warehouse.small_lake import ALPHA, SmallLake
 from tests.warehouse.small_run import Run
+from warehouse.connect import query
 from warehouse.publication.publish import publish
 
 CLEANED = (("answer_cleanup", "upstream_v0"),)
@@ -46,11 +50,18 @@ class OfOptions(Run):
 
     def _own(self, row: BaseModel) -> BaseModel:
         if isinstance(row, Episode):
-            return row.model_copy(update={"setting": self.setting})
+            steps = [self._labelled(step) for step in row.steps] if self.setting == "dynamic" else row.steps
+            return row.model_copy(update={"setting": self.setting, "steps": tuple(steps)})
         if isinstance(row, RunRecord):
             update = {"setting": f"codeif.{self.setting}", "finished_at": self.finished_at, "task_share": self.task_share}
             return row.model_copy(update=update)
         return row
+
+    def _labelled(self, step: Step) -> Step:
+        """A user's odd rounds give an instruction, the even ones feedback on it."""
+        kind = "instruction" if step.turn % 2 else FEEDBACK
+        labels = ((INSTRUCTION, BASE_INSTRUCTION), (ROUND, kind))
+        return step.model_copy(update={"labels": labels}) if step.role is Role.USER else step
 
 
 def published(home: Path, setting: str) -> dict[str, OfOptions]:
@@ -90,6 +101,44 @@ def test_runs_of_other_options_stand_beside_each_other_and_a_part_replaces_no_wh
     }
     part = exported(tmp_path, name, runs["a part"].run_id)
     assert {(row["run_id"], row["task_share"]) for row in part} == {(runs["a part"].run_id, 0.5)}
+
+
+@pytest.mark.slow
+def test_a_message_of_a_dynamic_dialogue_says_whether_it_is_an_instruction_or_feedback(tmp_path: Path) -> None:
+    published(tmp_path, "dynamic")
+    rows = query(tmp_path, "select distinct role, turn % 2, round from turns order by all")[1]
+    assert rows == [("assistant", 0, None), ("assistant", 1, None), ("user", 0, "feedback"), ("user", 1, "instruction")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "setting", "counts"),
+    [
+        (
+            "turns",
+            "static",
+            {"n_ia", "n_ia_unscored", "n_ia_not_applicable", "n_ca_strict_not_applicable", "n_ifr_not_applicable"},
+        ),
+        ("rounds", "dynamic", {"n_ia_not_applicable", "n_ife_not_applicable"}),
+        ("strategies", "two_round", {"n", "n_unscored", "n_not_applicable"}),
+    ],
+)
+def test_values_that_do_not_exist_are_counted_beside_faults(name: str, setting: str, counts: set[str], tmp_path: Path) -> None:
+    published(tmp_path, setting)
+    assert counts <= {row["measure"] for row in exported(tmp_path, name)}
+
+
+@pytest.mark.slow
+def test_an_export_counts_what_is_not_applicable_as_the_mart_does(tmp_path: Path) -> None:
+    runs = published(tmp_path, "static")
+    run_id = runs["again"].run_id
+    columns = ", ".join(f"n{kind}_not_applicable" for kind in ("", "_ca", "_ca", "_ifr"))
+    where = f"run_id = '{run_id}' and axis = 'turn' and turn = 1 and level = 'L1'"
+    (counted,) = query(tmp_path, f"select {columns} from codeif_turns where {where}")[1]
+    names = [f"n_{metric}_not_applicable" for metric in ("ia", "ca_strict", "ca_fraction", "ifr")]
+    rows = [row for row in exported(tmp_path, "turns", run_id) if row["level"] == "L1" and row["measure"] in names]
+    assert [row["turn_1"] for row in rows] == list(counted)
+    assert None not in counted
 
 
 def staged(home: Path, data: Path, version: str) -> list[dict[str, Any]]:

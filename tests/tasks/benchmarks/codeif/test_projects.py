@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UnknownName
+from schemas.errors import SourceUnreadable, UnknownName
 from schemas.problem import BASE_INSTRUCTION
 from tasks.benchmarks.codeif import BENCHMARK
-from tasks.benchmarks.codeif.repositories.projects import LAYOUT, PYTEST, Project, lay_out, projects
+from tasks.benchmarks.codeif.repositories.projects import LAYOUT, PYTEST, Project, lay_out, projects, with_listing
+from tasks.benchmarks.codeif.repositories.repository import project_of
+from tasks.benchmarks.codeif.repositories.requirements import requirements_of
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION, STRATEGIES
 from tests.tasks.benchmarks.codeif.laid_out import VARIABLE, folder, judged, passes, tasks
 
@@ -108,21 +110,66 @@ def test_every_project_has_a_commit_and_some_a_release() -> None:
     assert sorted(p.release for p in projects().values() if p.release) == [
         "IMAPClient==3.0.1",
         "Jinja2==3.1.2",
+        "PyJWT==2.8.0",
+        "exodus-bundler==2.0.4",
         "feedparser==6.0.10",
         "google-api-python-client==2.105.0",
         "pytube==15.0.0",
+        "sqlitedict==2.1.0",
     ]
     assert LAYOUT.lay_out is lay_out
 
 
-FROM_THE_REGISTRY = ("IMAPClient", "Jinja2", "google-api-python-client", "feedparser", "pytube")
+FROM_THE_REGISTRY = (
+    *("IMAPClient", "sqlitedict", "Jinja2", "google-api-python-client", "exodus-bundler", "feedparser", "PyJWT", "pytube"),
+)
+
+
+@pytest.mark.shared
+def test_every_project_of_the_tasks_is_known(shared_data: Path) -> None:
+    staged = BENCHMARK.data.stage(shared_data / "codeif_bench" / "repo", "current")
+    named = {project for dialog in staged.dialogs if (project := project_of(dialog))}
+    assert len(named) == 42
+    assert named == projects().keys()
+    level_1 = {project_of(d) for p, d in zip(staged.problems, staged.dialogs, strict=True) if p.level == "L1"} - {None}
+    assert len(level_1) == 14
+
+
+def test_a_list_of_the_user_s_own_adds_projects_and_replaces_ours(tmp_path: Path) -> None:
+    listing = tmp_path / "own.json"
+    own = {"repository": "me/thing", "commit": "abc"}
+    listing.write_text(json.dumps({"My/thing": own, "Utilities/PyJWT": own | {"release": "PyJWT==2.4.0"}}), encoding="utf-8")
+    known = with_listing(listing)
+    assert known["My/thing"] == Project(repository="me/thing", commit="abc")
+    assert known["Utilities/PyJWT"].release == "PyJWT==2.4.0"
+    assert len(known) == len(projects()) + 1
+    (line,) = lay_out(tmp_path / "out", {}, ("thing",), lambda _: None, listing)
+    assert line == "My/thing: left out; name a checkout of me/thing that has abc"
+
+
+@pytest.mark.parametrize("text", ["[]", '{"A/b": {"commit": "x"}}', '{"../b": {"repository": "a/b", "commit": "x"}}', "{"])
+def test_another_file_is_no_list_of_projects(tmp_path: Path, text: str) -> None:
+    listing = tmp_path / "own.json"
+    listing.write_text(text, encoding="utf-8")
+    with pytest.raises(SourceUnreadable, match=r"own\.json"):
+        with_listing(listing)
+
+
+def test_a_project_without_pins_gets_what_its_own_metadata_ask_for(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text(
+        "from setuptools import setup\n"
+        "setup(name='thing', version='1', install_requires=['absent>=2', 'pydantic>1', 'old; python_version < \"3\"'],"
+        " extras_require={'test': ['mocking==3'], 'docs': ['sphinx']})\n",
+        encoding="utf-8",
+    )
+    assert requirements_of(tmp_path) == ("absent>=2", "mocking==3")
 
 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.usefixtures("bubblewrap")
-def test_five_projects_come_from_the_registry_alone(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_projects_come_from_the_registry_alone(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = lay_out(tmp_path, {}, (), lambda _: None)
     if all(": FAILED: " in line for line in told):
         pytest.skip(f"no package registry: {told[0]}")
@@ -130,7 +177,7 @@ def test_five_projects_come_from_the_registry_alone(tmp_path: Path, shared_data:
     assert not any("FAILED" in line for line in told)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     there = {name: task for name, task in tasks(shared_data / "codeif_bench", tmp_path).items() if task[0].level == "L1"}
-    assert len(there) == 6
+    assert len(there) == 10
     for problem, dialog in there.values():
         gold = judged(problem, dialog, BENCHMARK.play.gold_answer(problem, 1), [BASE_INSTRUCTION])
         assert passes(gold[BASE_INSTRUCTION]), (problem.problem_id, gold)

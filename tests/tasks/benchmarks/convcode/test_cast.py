@@ -48,10 +48,10 @@ def play(request: CastRequest) -> Ending:
     return asyncio.run(play_dialogue(opening, BENCHMARK.play.cast(request), lambda _: None))
 
 
-def test_there_are_nine_live_settings_and_none_and_five_static_ones() -> None:
+def test_there_are_nine_live_settings_and_none_and_the_reference_code_and_five_static_ones() -> None:
     assert load("convcode") is BENCHMARK
-    assert tuple(BENCHMARK.settings) == ("live[none]", *NINE, *FIVE)
-    assert tuple(LIVE.values())[1:] == FEEDBACK_SETTINGS
+    assert tuple(BENCHMARK.settings) == ("live[none]", *NINE, "live[f_c,ground_truth]", *FIVE)
+    assert tuple(LIVE.values())[1:-1] == FEEDBACK_SETTINGS
     assert tuple(STATIC) == FIVE
 
 

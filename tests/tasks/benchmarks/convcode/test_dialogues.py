@@ -9,6 +9,7 @@ from schemas.dialog import Role
 from schemas.episode import StopReason
 from schemas.feedback import FEEDBACK_SETTINGS, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.verdict import Outcome
+from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.settings import LIVE
 from tests.tasks.benchmarks.convcode.spoken import (
     BOTH_BOUNDS,
@@ -16,6 +17,7 @@ from tests.tasks.benchmarks.convcode.spoken import (
     DOES_NOT_COMPILE,
     NEITHER_BOUND,
     PROMPT,
+    REFERENCE,
     REMARKS,
     Spoken,
     fenced,
@@ -186,3 +188,14 @@ def test_each_request_shows_the_round_s_message_and_nothing_older(tmp_path: Path
     assert DOES_NOT_COMPILE.rstrip() in spoken.message(2)
     assert DOES_NOT_COMPILE.rstrip() not in spoken.message(3)
     assert NEITHER_BOUND.rstrip() not in spoken.message(4)
+
+
+def test_the_reference_code_itself_is_the_feedback_of_table_7_s_last_row(tmp_path: Path) -> None:
+    spoken = play(tmp_path, "live[f_c,ground_truth]")
+    feedback = next(step.feedback for step in spoken.ending.steps if (step.turn, step.role) == (2, Role.USER))
+    assert feedback is not None
+    assert feedback.verbal == f"This program is known to be right:\n```python\n{REFERENCE.strip()}\n```"
+    assert REFERENCE.strip() in spoken.message(2)
+    assert REFERENCE.strip() not in spoken.message(1)
+    assert spoken.simulator.asked == []
+    assert BENCHMARK.settings["live[f_c,ground_truth]"].needs_simulator is False

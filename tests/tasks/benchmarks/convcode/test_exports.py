@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 EXPERT, REPLAYED = "live[f_c,f_e*,f_v*]", "static[f_c,f_e*,f_v*]"
 TURNS = {"turns": "3"}
+SHOWN = {"coverage": "first_three_tests"}
 LATER = "2026-01-09T00:00:00Z"
 MODELS = ("a", "b", "c", "d", "e")
 LIVE_MARKS = ("+", "-+", "--+", "---+", "+")
@@ -90,12 +91,65 @@ def test_only_the_runs_that_are_named_are_exported(home: Path) -> None:
     assert {row["n_models"] for row in few if row["turns"] == 3} == {2}
 
 
+def test_static_runs_have_a_table_by_reference_model_with_both_readings_of_mrr(home: Path) -> None:
+    """Tables 5, 11 and 12."""
+    rows = exported(home, "static-table")
+    assert {row["reference_model"] for row in rows} == {"reference-7b"}
+    assert {row["model"] for row in rows} == {*(f"openai:{name}" for name in MODELS), "openai:reference-7b"}
+    assert list(rows[0])[6:] == ["f_c,f_v*", "f_c,f_e,f_v", "f_c,f_e,f_v*", "f_c,f_e*,f_v", "f_c,f_e*,f_v*"]
+    found = {(row["model"], row["metric"]): row["f_c,f_e*,f_v*"] for row in rows}
+    assert [found[f"openai:{name}", "mrr"] for name in MODELS] == [1, 0.5, pytest.approx(1 / 3), 0, 0.25]
+    assert (found["openai:a", "n_mrr"], found["openai:a", "n_mrr_unscored"]) == (1, 0)
+    assert {row["f_c,f_v*"] for row in rows} == {None}
+
+
+SPEAKERS = ("live[f_c,f_v*]", "live[f_c,ground_truth]", "live[f_c,f_e,f_v]")
+OTHER = SIMULATOR.model_copy(update={"name": "other"})
+
+
+@pytest.fixture(scope="module")
+def spoken_to(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two subjects with two experts each, one of them with the reference code; a novice and a control beside them."""
+    lake = ConvCodeLake(tmp_path_factory.mktemp("speakers"))
+    one = {"turns": "1"}
+    for name, played in (("a", "-+"), ("b", "--")):
+        for simulator in (SIMULATOR, OTHER):
+            lake.run(model(name), SPEAKERS[0], (live(played), live("+", name="Sample/2")), one, simulator)
+    lake.run(model("a"), SPEAKERS[1], (live("-+"), live("-+", name="Sample/2")), one)
+    lake.run(model("a"), SPEAKERS[2], (live("-+"),), one | SHOWN, SIMULATOR)
+    lake.run(model("gold", Provider.CONTROL), SPEAKERS[0], (live("+"),), one, SIMULATOR)
+    lake.publish()
+    return lake.home
+
+
+def test_one_round_by_speaker_and_subject_with_the_reference_code_beside(spoken_to: Path) -> None:
+    """Tables 7 and 9."""
+    rows = exported(spoken_to, "speakers")
+    assert [(row["feedback"], row["simulator"], row["model"], row["turn_0"], row["turn_1"], row["n"]) for row in rows] == [
+        ("f_c,f_v*", "openai:other", "openai:a", 0.5, 1, 2),
+        ("f_c,f_v*", "openai:other", "openai:b", 0.5, 0.5, 2),
+        ("f_c,f_v*", "openai:speaker", "openai:a", 0.5, 1, 2),
+        ("f_c,f_v*", "openai:speaker", "openai:b", 0.5, 0.5, 2),
+        ("f_c,ground_truth", None, "openai:a", 0, 1, 2),
+    ]
+    assert {row["turns"] for row in rows} == {1}
+
+
+def test_leakage_has_a_row_for_each_speaker_with_its_n(spoken_to: Path) -> None:
+    """Table 8. The setting that shows the reference code has no speaker, and a novice does not know it."""
+    rows = exported(spoken_to, "leakage")
+    assert {(row["simulator"], row["feedback"]) for row in rows} == {
+        ("openai:other", "f_c,f_v*"),
+        ("openai:speaker", "f_c,f_v*"),
+    }
+    assert {row["n_mentions_reference"] is None for row in rows} == {False}
+
+
 PAPER = [
     *("none", "f_c", "f_c,f_e", "f_c,f_e*", "f_c,f_v", "f_c,f_e,f_v", "f_c,f_e*,f_v"),
     *("f_c,f_v*", "f_c,f_e,f_v*", "f_c,f_e*,f_v*"),
 ]
 """The columns of the paper's tables 3 and 4."""
-SHOWN = {"coverage": "first_three_tests"}
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from schemas.content_id import text_digest
 from schemas.feedback import Feedback
 from tasks.benchmarks.convcode import BENCHMARK
-from tasks.benchmarks.convcode.prompt_texts import PROMPT_NAMES, PROMPTS
+from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPT_NAMES, PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt, prompt_names
 from tasks.language.prompt import placeholders
 from tests.own_files import ROOT
@@ -39,13 +39,15 @@ UPSTREAM_S = ("sort_func", "bubble sort", "Let's think step by step", "ground_tr
 
 def test_prompt_texts_are_these_and_a_change_must_raise_the_version() -> None:
     assert BENCHMARK.about.version == "1"
-    for setting in BENCHMARK.settings.values():
-        assert {name: text_digest(text)[:12] for name, text in setting.prompts.items()} == DIGESTS
+    for name, setting in BENCHMARK.settings.items():
+        own = {"ground_truth": "c13da07501cd"} if name == "live[f_c,ground_truth]" else {}
+        assert {prompt: text_digest(text)[:12] for prompt, text in setting.prompts.items()} == DIGESTS | own
 
 
 def test_every_prompt_file_is_used_and_its_placeholders_are_known() -> None:
     files = {path.stem for path in (ROOT / "tasks/benchmarks/convcode/prompts").glob("*.md")}
-    assert files == set(PROMPT_NAMES)
+    assert files == {*PROMPT_NAMES, "ground_truth"}
+    assert placeholders(GROUND_TRUTH_PROMPTS["ground_truth"]) == ("reference",)
     assert {name: placeholders(PROMPTS[name]) for name in PROMPT_NAMES} == {
         name: PLACEHOLDERS.get(name, ()) for name in PROMPT_NAMES
     }

@@ -1,0 +1,56 @@
+-- One row per live run in $run_ids, or where none is given per newest run of each model, simulator, setting, options and data.
+with
+simulators as (
+    select run_id, max(model) as simulator from run_roles where role = 'simulator' group by run_id
+),
+figures as (
+    select
+        run_id,
+        max(case when turn = 0 then pass_at_1 end) as turn_0,
+        max(case when turn = 1 then pass_at_1 end) as turn_1,
+        max(case when turn = 0 then n end) as n,
+        max(case when turn = 0 then n_unscored end) as n_unscored,
+        max(case when turn = 1 then n end) as n_turn_1,
+        max(case when turn = 1 then n_unscored end) as n_turn_1_unscored
+    from convcode_settings
+    where part = 'live'
+    group by run_id
+)
+select
+    settings.run_id,
+    settings.model,
+    simulators.simulator,
+    settings.feedback,
+    settings.dataset_version,
+    settings.options,
+    settings.turns,
+    figures.turn_0,
+    figures.turn_1,
+    figures.n,
+    figures.n_unscored,
+    figures.n_turn_1,
+    figures.n_turn_1_unscored,
+    settings.mentions_reference,
+    settings.n_mentions_reference,
+    settings.contains_refined_code,
+    settings.n_contains_refined_code,
+    settings.n_contains_refined_code_unscored,
+    settings.isolated
+from convcode_settings as settings
+inner join figures
+    on settings.run_id = figures.run_id
+inner join runs
+    on settings.run_id = runs.run_id
+left join simulators
+    on settings.run_id = simulators.run_id
+where
+    settings.turn = 0
+    and case
+        when len($run_ids::varchar[]) = 0 then not starts_with(settings.model, 'control:')
+        else list_contains($run_ids::varchar[], settings.run_id)
+    end
+qualify len($run_ids::varchar[]) > 0 or row_number() over (
+    partition by settings.model, simulators.simulator, settings.feedback, settings.dataset_version, settings.options
+    order by coalesce(runs.task_share, 1) desc, runs.finished_at desc, settings.run_id
+) = 1
+order by settings.dataset_version, settings.feedback, simulators.simulator, settings.model, settings.options, settings.run_id

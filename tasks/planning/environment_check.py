@@ -1,0 +1,146 @@
+"""Runs the own tests of the trees that a benchmark's programs run in, before any model is asked.
+
+A tree whose tests fail before an answer is in it lacks packages, or has others than its code needs. Each answer would fail there,
+so its dialogues are not asked: they are `environment_missing`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from sandbox import registry as sandboxes
+from sandbox.interface import Sandbox
+from sandbox.judging.function_tests import RUNNER_VERSION
+from sandbox.judging.runners.programs import RepositoryProgram
+from sandbox.judging.runners.run import run_tests
+from schemas.content_id import content_id
+from schemas.dialog import Dialog
+from schemas.errors import SandboxUnavailable
+from schemas.problem import Problem
+from schemas.run import Limits
+from schemas.verdict import Outcome, ProgramVerdict
+from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.dialogue.programs import Place, WantedProgram
+from tasks.storage.files.source_trees import TreeDigests, tree_files
+from tasks.storage.home import Home
+from tasks.storage.replaced_file import replace_file
+
+_AT_ONCE = 2
+_LONGEST_FAULT = 4000
+_PLAIN_NAME = "parley_environment_check.py"
+_PLAIN_RUN = """
+import os, sys
+sys.path[:0] = [os.path.abspath(folder) for folder in {folders!r}]
+import pytest
+sys.exit(pytest.main({arguments!r}))
+"""
+_PLAIN_ARGUMENTS = ("-pno:cacheprovider", "-oaddopts=", "-q", "--no-header", "--tb=short")
+
+
+def with_environments_checked(
+    benchmark: Benchmark, staged: Staged, resources: Mapping[str, str], home: Home, sandbox_name: str
+) -> Staged:
+    """Mark the dialogs whose tree fails its own tests in this sandbox. Each result is stored in the home and reused.
+
+    A dialog stays as it is where a test reaches its time limit or the sandbox does not run here.
+    """
+    problems = {problem.problem_id: problem for problem in staged.problems}
+    found = [_self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs]
+    if not any(found):
+        return staged
+    sandbox = sandboxes.load_with(sandbox_name, benchmark.programs.preload)
+    check = partial(_fault, sandbox, _fingerprint(sandbox), resources, home)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        faults = list(threads.map(lambda program: check(program) if program else None, found))
+    marked = (
+        dialog.without_environment(fault) if fault else dialog for dialog, fault in zip(staged.dialogs, faults, strict=True)
+    )
+    return replace(staged, dialogs=tuple(marked))
+
+
+def environment_lines(dialogs: Sequence[Dialog]) -> tuple[str, ...]:
+    """A line for each fault of an environment, with the problems that it affects."""
+    by_fault: dict[str, list[str]] = {}
+    for dialog in dialogs:
+        if dialog.environment_fault:
+            by_fault.setdefault(_summary(dialog.environment_fault), []).append(dialog.problem_id)
+    return tuple(
+        f"environment_missing: {len(names)} {'task' if len(names) == 1 else 'tasks'} ({', '.join(names)}): {fault}"
+        for fault, names in by_fault.items()
+    )
+
+
+def _summary(fault: str) -> str:
+    """The line of a report that names the error: the last one that pytest marks with E, else its last line."""
+    lines = [line.strip() for line in fault.splitlines() if line.strip()]
+    marked = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (marked or lines or [fault])[-1]
+
+
+def _self_test(benchmark: Benchmark, problem: Problem, dialog: Dialog) -> WantedProgram | None:
+    if benchmark.data.self_test is None or dialog.tree is None or dialog.is_sourceless:
+        return None
+    return benchmark.data.self_test(problem, dialog)
+
+
+def _fingerprint(sandbox: Sandbox) -> str | None:
+    """The sandbox's fingerprint; None where it does not run here, which preflight reports."""
+    try:
+        sandbox.check()
+        return sandbox.fingerprint()
+    except SandboxUnavailable:
+        return None
+
+
+def _fault(
+    sandbox: Sandbox, fingerprint: str | None, resources: Mapping[str, str], home: Home, program: WantedProgram
+) -> str | None:
+    """What the tree's own tests report; None where they pass or could not be run."""
+    place = program.place
+    if fingerprint is None or place is None or place.tree.resource not in resources:
+        return None
+    limits = place.limits or Limits()
+    key = content_id([RUNNER_VERSION, fingerprint, place.tree.name, program.tests, limits])
+    record = home.path / "environment_checks" / f"{key}.json"
+    if record.is_file():
+        return json.loads(record.read_text(encoding="utf-8"))["fault"] or None
+    try:
+        untouched = _untouched(program, place, Path(resources[place.tree.resource]))
+        verdict = run_tests(sandbox, untouched, limits)
+        if verdict.outcome is Outcome.TIMEOUT:
+            return None
+        fault = "" if verdict.outcome is Outcome.PASSED else _report(sandbox, untouched, verdict, limits)
+    except (SandboxUnavailable, OSError):
+        return None
+    record.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(record, json.dumps({"fault": fault}).encode())
+    return fault or None
+
+
+def _untouched(program: WantedProgram, place: Place, root: Path) -> RepositoryProgram:
+    """The tests in the tree as it stands, without an answer in it."""
+    placing = place.placing
+    environment = placing.environment if placing else ""
+    digests = TreeDigests(place.tree.digest, place.tree.packages)
+    return RepositoryProgram(
+        files=tuple(sorted(tree_files(root / place.tree.folder, digests, environment).items())),
+        node_ids=program.tests,
+        folders=placing.folders if placing else (),
+        environment=environment,
+        is_project=True,
+    )
+
+
+def _report(sandbox: Sandbox, program: RepositoryProgram, verdict: ProgramVerdict, limits: Limits) -> str:
+    """What pytest reports. A judged run tells of tests alone, so that the files that cannot be collected are run once more."""
+    missed = [case for case in verdict.cases if case.outcome is not Outcome.PASSED]
+    text = f"{missed[0].name}\n{missed[0].detail}" if missed else verdict.detail
+    folders = [folder for folder in (program.environment, ".", *program.folders) if folder]
+    plain = _PLAIN_RUN.format(folders=folders, arguments=[*_PLAIN_ARGUMENTS, *program.node_ids])
+    with sandbox.session(limits) as session:
+        done = session.run(("{python}", _PLAIN_NAME), files={**dict(program.files), _PLAIN_NAME: plain.encode()})
+    said = (done.stdout + done.stderr).decode(errors="replace") if done.exit_code else text
+    return said[-_LONGEST_FAULT:] or "the tests did not pass"
