@@ -58,7 +58,10 @@ LONGEST_FIRST = (
     "warehouse/test_publish_concurrency.py",
 )
 """Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
-USED_BY_TESTS = ("PARLEY_SPHINX", "PARLEY_OPENHANDS", "PARLEY_UDE", "PARLEY_BIGCODEBENCH")
+USED_BY_TESTS = (
+    *("PARLEY_SPHINX", "PARLEY_OPENHANDS", "PARLEY_UDE", "PARLEY_BIGCODEBENCH"),
+    *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF"),
+)
 """Beginnings of variables that name public data, or a program, which a test uses. Others would change what is tested."""
 
 settings.register_profile("parley", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))

@@ -5,49 +5,96 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import emoji
+
 from tasks.metrics.registry import metric
 from tasks.metrics.written_language import language_of, n_sentences, n_words
 
 Arguments = Mapping[str, Any]
 _PLACEHOLDERS = ("num_placeholders", "num_placeholder", "number_placeholders")
-_LANGUAGES = {
+_CONTRACTION = re.compile(r"('s|'m|'d|'ll|'re|'ve|n't)\b", re.IGNORECASE)
+"""Ends that count as words of their own: LIFE'S has two."""
+_LONGEST_EMOJI = 20
+"""More characters than any emoji has."""
+CODE_OF = {
     "English": "en",
     "Spanish": "es",
     "Portuguese": "pt",
-    "French": "fr",
-    "Italian": "it",
-    "German": "de",
-    "Russian": "ru",
-    "Hindi": "hi",
-    "Chinese": "zh",
-    "Japanese": "ja",
-    "Korean": "ko",
     "Arabic": "ar",
+    "Hindi": "hi",
+    "French": "fr",
+    "Russian": "ru",
+    "German": "de",
+    "Japanese": "ja",
+    "Italian": "it",
+    "Bengali": "bn",
+    "Ukrainian": "uk",
     "Thai": "th",
+    "Urdu": "ur",
+    "Tamil": "ta",
+    "Telugu": "te",
+    "Bulgarian": "bg",
+    "Korean": "ko",
+    "Polish": "pl",
+    "Hebrew": "he",
+    "Persian": "fa",
+    "Vietnamese": "vi",
+    "Nepali": "ne",
+    "Swahili": "sw",
+    "Kannada": "kn",
+    "Marathi": "mr",
+    "Gujarati": "gu",
+    "Punjabi": "pa",
+    "Malayalam": "ml",
+    "Finnish": "fi",
+    "Chinese": "zh",
 }
+"""IFEval's languages, and Chinese: name -> code. The data name a language by either."""
+ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+"""Options of IFEval's `constrained_response`, whose data have no arguments."""
 
 
-@metric("instruction_following", title="instructions")
+@metric("instruction_following", version=2, title="instructions")
 def instruction_following(answer: str, instruction: str, arguments: Arguments) -> float | None:
-    """1 where the answer does what one verifiable instruction says, else 0.
+    """Return 1 where the answer follows a verifiable instruction, else 0.
 
     Args:
         instruction: for example `startend:start_char` or `keywords:existence`.
         arguments: the instruction's own.
 
     Returns:
-        None for an instruction nobody knows, for missing arguments, and for a language that cannot be told.
+        0 for a blank answer; None for an unknown instruction or language, and for missing arguments.
 
-    Source: IFEval section 2; UniDial-EvalKit, `instruction_following`.
+    Source: IFEval section 2; Multi-IF's checks outside English; UniDial-EvalKit, `instruction_following`.
     """
     verify = VERIFIERS.get(instruction)
     if verify is None:
         return None
     try:
-        done = verify(answer, arguments)
+        is_followed = verify(answer, arguments)
     except (AttributeError, KeyError, TypeError, StopIteration):
         return None
-    return None if done is None else float(done)
+    return None if is_followed is None else float(is_followed and bool(answer.strip()))
+
+
+@metric("instruction_following_loose", title="instructions, loose")
+def instruction_following_loose(answer: str, instruction: str, arguments: Arguments) -> float | None:
+    """Return 1 where the answer follows a verifiable instruction without its first line, last line or asterisks, else 0.
+
+    Args: as `instruction_following`.
+
+    Returns:
+        The highest value over eight readings: the first line, the last line, both or neither left out; each with and without
+        asterisks. None where `instruction_following` has none.
+
+    Source: IFEval section 3.1, loose accuracy; Multi-IF.
+    """
+    lines = answer.split("\n")
+    parts = (answer, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1])))
+    values = [
+        instruction_following(reading, instruction, arguments) for part in parts for reading in (part, part.replace("*", ""))
+    ]
+    return max((value for value in values if value is not None), default=None)
 
 
 def _relation(count: float, relation: str, wanted: float) -> bool | None:
@@ -60,11 +107,7 @@ def _start_char(text: str, given: Arguments) -> bool:
 
 
 def _start_emoji(text: str, given: Arguments) -> bool:
-    return bool(text.strip()) and _is_emoji(text.strip()[0])
-
-
-def _is_emoji(sign: str) -> bool:
-    return any(low <= ord(sign) <= high for low, high in ((0x1F300, 0x1FAFF), (0x2600, 0x27BF), (0x1F1E6, 0x1F1FF)))
+    return any(found["match_start"] == 0 for found in emoji.emoji_list(text.strip()[:_LONGEST_EMOJI]))
 
 
 def _end_phrase(text: str, given: Arguments) -> bool:
@@ -72,9 +115,10 @@ def _end_phrase(text: str, given: Arguments) -> bool:
 
 
 def _language(text: str, given: Arguments) -> bool | None:
-    wanted = given.get("lang", given.get("language"))
-    code, told = _LANGUAGES.get(str(wanted), str(wanted)), language_of(text)
-    return None if told is None else told == code
+    """Compare languages. A text without letters of any language follows, as IFEval has it."""
+    wanted = given["lang"] if "lang" in given else given["language"]
+    code = CODE_OF.get(wanted, wanted)
+    return language_of(text) in (code, None) if code in CODE_OF.values() else None
 
 
 def _json_format(text: str, given: Arguments) -> bool:
@@ -130,8 +174,8 @@ def _lowercase(text: str, given: Arguments) -> bool:
 
 
 def _capital_words(text: str, given: Arguments) -> bool | None:
-    count = sum(word.isupper() for word in re.findall(r"\w+(?:[-']\w+)*", text))
-    return _relation(count, given["capital_relation"], given["capital_frequency"])
+    words = re.findall(r"[\w'-]+", _CONTRACTION.sub(r" \1", text))
+    return _relation(sum(word.isupper() for word in words), given["capital_relation"], given["capital_frequency"])
 
 
 def _no_comma(text: str, given: Arguments) -> bool:
@@ -150,7 +194,7 @@ def _placeholder(text: str, given: Arguments) -> bool:
 
 
 def _constrained(text: str, given: Arguments) -> bool:
-    return any(option in text.strip() for option in given["response_options"])
+    return any(option in text.strip() for option in given.get("response_options") or ANSWERS)
 
 
 def _number_paragraphs(text: str, given: Arguments) -> bool:

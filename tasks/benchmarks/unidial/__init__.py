@@ -16,7 +16,7 @@ from tasks.benchmarks.unidial.output import OUTPUT
 from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
-from tasks.benchmarks.unidial.scoring import CODE_READING, METRICS, RANGES, due, score
+from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
 from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, plays, stage
 
 SETTINGS = {
@@ -28,6 +28,7 @@ SETTINGS = {
             rubrics=dataset.rubrics,
             runs_programs=False,
             most_tokens=dataset.max_tokens,
+            metrics=(LOOSE[name].name,) if name in LOOSE else (),
         )
         for name, dataset in DATASETS.items()
     },

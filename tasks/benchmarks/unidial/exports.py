@@ -1,4 +1,7 @@
-"""Tables in the paper's layout: how well each dataset tells models apart (Table 2), models with and without agents (Table 3)."""
+"""Tables in the paper's layout: how well each dataset tells models apart (Table 2), models with and without agents (Table 3).
+
+Multi-IF's own table stands beside them.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -70,6 +73,19 @@ def agents_table(home: Path, run_ids: Sequence[str]) -> Rows:
     return (*columns, *(name for agent in names.values() for name in (agent, f"{agent} - alone"))), rows
 
 
+def multi_if_table(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Return Multi-IF's figures: one row per run, turn and language, and one over all languages.
+
+    Columns are the shares of prompts all of whose instructions are followed, and of instructions, each read strictly and loosely.
+    `overall` is the mean of the four. A prompt that lacks a value counts only where another instruction is broken. Of runs under
+    equal conditions the newest counts; controls count where run ids name them.
+
+    Raises:
+        UsageError: no run of a model is published.
+    """
+    return _named(home, "multi_if", run_ids)
+
+
 def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
     """(agent, variant) -> its column: the agent's name, with its variant where it has several."""
     several = {name for name, n in Counter(name for name, _ in agents).items() if n > 1}
@@ -77,10 +93,14 @@ def _agent_names(agents: Collection[tuple[str, str]]) -> Mapping[tuple[str, str]
 
 
 def _asked(home: Path, name: str, run_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+    return _named(home, name, run_ids)[1]
+
+
+def _named(home: Path, name: str, run_ids: Sequence[str]) -> Rows:
     if not query(home, "select table_name from information_schema.tables where table_name = 'unidial_pooled'")[1]:
         raise UsageError(f"no run of unidial is published in {home}. `parley run unidial.DATASET --model SPEC` makes one")
     statement = read_sql(files("tasks.benchmarks.unidial") / "queries" / f"{name}.sql").statement
-    return query(home, statement, {"run_ids": list(run_ids)})[1]
+    return query(home, statement, {"run_ids": list(run_ids)})
 
 
 EXPORTS = {
@@ -88,4 +108,5 @@ EXPORTS = {
     "discriminability": Export(
         help="how well each dataset tells models apart: standard deviation over mean of their figures (Table 2)", rows=table
     ),
+    "multi-if": Export(help="Multi-IF's accuracies by turn and language, strict and loose", rows=multi_if_table),
 }

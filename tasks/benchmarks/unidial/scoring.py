@@ -15,7 +15,7 @@ from tasks.metrics.code_rules import code_match
 from tasks.metrics.registry import Metric
 from tasks.metrics.text_match import exact_match, f1_score, llm_judge, numeric_match, precision, word_recall
 from tasks.metrics.unit_tested_code import unit_tests
-from tasks.metrics.verifiable_instructions import instruction_following
+from tasks.metrics.verifiable_instructions import instruction_following, instruction_following_loose
 
 RECALL = "recall"
 METRICS: Mapping[str, Metric[..., Any]] = {
@@ -33,6 +33,8 @@ CODE_READING = Option(
 )
 RANGES = {llm_judge.name: (-10.0, 10.0)}
 """Ratings of our judges lie in [0, 1]; those of an imported run are as that toolkit read them, off the scale or not."""
+LOOSE: Mapping[str, Metric[..., float | None]] = {"multi_if": instruction_following_loose}
+"""Setting -> the second reading that its authors publish beside `instruction_following`. No pooled figure holds it."""
 Value = float | UnscoredReason | None
 
 
@@ -40,8 +42,16 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
     """Each metric of each answer that the model gives."""
     answers = [turn for turn in dialog.turns if turn.is_generated]
     turns = tuple(turn.turn for turn in answers)
-    scores = frozenset((turn.turn, METRICS[spec.name].name) for turn in answers for spec in turn.metrics)
+    scores = frozenset(
+        (turn.turn, metric.name) for turn in answers for spec in turn.metrics for metric in _metrics(setting, spec)
+    )
     return Due(len(turns), scores, turns=turns)
+
+
+def _metrics(setting: str, spec: MetricSpec) -> Sequence[Metric[..., Any]]:
+    """Return the metric that the data name, and the second reading of it that the setting has."""
+    loose = (LOOSE[setting],) if setting in LOOSE and spec.name == instruction_following.name else ()
+    return (METRICS[spec.name], *loose)
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
@@ -54,12 +64,15 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[Score]:
         if not turn.is_generated:
             continue
         for spec, instruction_id in numbered_metrics(turn):
-            value = tested(played, turn, instruction_id) if is_tested(spec) else _value(request.options, played, turn, spec)
-            found = UnscoredReason.UNDEFINED if value is None else value
-            yield request.row(played, METRICS[spec.name], found, turn=turn.turn, instruction_id=instruction_id)
+            for metric in _metrics(request.setting, spec):
+                tests = is_tested(spec)
+                value = tested(played, turn, instruction_id) if tests else _value(request.options, played, turn, spec, metric)
+                measured = UnscoredReason.UNDEFINED if value is None else value
+                name = instruction_id.replace(spec.name, metric.name, 1) if metric in LOOSE.values() else instruction_id
+                yield request.row(played, metric, measured, turn=turn.turn, instruction_id=name)
 
 
-def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Value:
+def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec, metric: Metric[..., Any]) -> Value:
     answer = played.episode.answer(turn.turn)
     if answer is None:
         return reason_of(played.episode, turn.turn)
@@ -67,7 +80,7 @@ def _value(options: Options, played: Played, turn: Turn, spec: MetricSpec) -> Va
     if spec.name == JUDGE:
         return _rating(played, turn, rubric_of(given))
     if spec.name == instruction_following.name:
-        return instruction_following(answer, str(given.get("inst_name", "")), given.get("inst_args") or {})
+        return metric(answer, str(given.get("inst_name", "")), given.get("inst_args") or {})
     if spec.name == code_match.name:
         reading = cast("Literal['original', 'ude']", options.get(CODE_READING.name, CODE_READING.default))
         return code_match(answer, given.get("regex") or [], reading)

@@ -16,6 +16,7 @@ measured as (
         scores.episode_id,
         scores.turn,
         regexp_replace(coalesce(scores.instruction_id, scores.metric), '#[0-9]+$', '') as metric,
+        scores.metric = 'instruction_following_loose' as is_second_reading,
         scores.value
     from scores
     inner join changed
@@ -31,6 +32,7 @@ turns_pooled as (
         max(value) as max,
         count(*) filter (where value is null) as n_unscored
     from measured
+    where not is_second_reading
     group by run_id, episode_id, turn
 ),
 turn_values as (

@@ -113,8 +113,18 @@ def test_each_metric_is_measured_with_its_arguments() -> None:
 
 def test_a_turn_has_a_score_for_each_of_its_metrics() -> None:
     rows = scores("multi_if/0", ["A river", "A river, again", "By the river now"])
-    assert [(row.turn, row.value) for row in rows] == [(1, 1.0), (2, 1.0), (2, 0.0), (3, 1.0), (3, 1.0), (3, 1.0)]
-    assert len({(row.turn, row.instruction_id) for row in rows}) == 6
+    strict = [row for row in rows if row.metric == "instruction_following"]
+    assert [(row.turn, row.value) for row in strict] == [(1, 1.0), (2, 1.0), (2, 0.0), (3, 1.0), (3, 1.0), (3, 1.0)]
+    assert len({(row.turn, row.instruction_id) for row in strict}) == 6
+
+
+def test_multi_if_reads_each_instruction_loosely_too() -> None:
+    rows = scores("multi_if/0", ["A river", "Sure, so:\nA river", "Fine, then:\nBy the river now"])
+    loose = {(row.turn, row.instruction_id): row.value for row in rows if row.metric == "instruction_following_loose"}
+    assert len(loose) == 6
+    assert set(loose.values()) == {1.0}
+    assert (2, "instruction_following_loose->punctuation:no_comma") in loose
+    assert not [row for row in scores("mt_eval/2", ["Sky blue", "Red"]) if "loose" in row.metric]
 
 
 def test_a_rule_about_what_the_program_lacks_is_read_in_two_ways() -> None:
