@@ -12,7 +12,7 @@ from schemas.problem import SuiteKind
 from schemas.run import Limits
 from schemas.verdict import ProgramVerdict
 
-RUNNER_VERSION = 10
+RUNNER_VERSION = 11
 """Raise it when the same program could get another verdict: it is part of `verdict_id`."""
 
 
