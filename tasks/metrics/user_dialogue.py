@@ -134,6 +134,26 @@ def user_leakage(n_leaks: int, n_wordings: int) -> float:
     return n_leaks / n_wordings
 
 
+@metric("reference_disclosure", title="disclosed", better=None)
+def reference_disclosure(share: float) -> float:
+    """Share of the reference's body that the simulated user's messages hold at the end of the dialogue, all together.
+
+    Args:
+        share: of the body's tokens, with names made equal.
+
+    Returns:
+        Ratio in [0, 1].
+
+    Raises:
+        ValueError: no ratio.
+
+    Source: ours. The paper's simulator knows the reference answer, and nothing is said of what it gives away.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"{share!r} of the reference is disclosed: a share lies between 0 and 1")
+    return share
+
+
 @metric("level_kept", title="level kept", better=None)
 def level_kept(judged: str, level: str) -> float:
     """Whether a judge who sees the simulated user's words alone takes them for words of the persona's level.

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 
 from flows.night.before.beyond import require_trees_are_met
 from flows.night.before.missing_packages import require_packages
+from flows.night.before.toolchains import toolchain_warnings
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
@@ -21,6 +23,8 @@ SERVED_HERE = (Provider.EMBEDDED, Provider.VLLM)
 
 def preflight(plan: RunPlan) -> None:
     """Check sandbox, packages and endpoints where episodes are owed, and the judges' endpoints where judgements are.
+
+    Print a warning for each toolchain that pending tasks need and that is missing: their verdicts would be unscored.
 
     Raises:
         ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or an agent's trees
@@ -42,9 +46,12 @@ def preflight(plan: RunPlan) -> None:
     if plan.runs_programs:
         sandbox = DockerSandbox(image=plan.images[0]) if plan.images else sandboxes.load(plan.spec.sandbox)
         sandbox.check()
-        if owed and getattr(sandbox, "has_host_packages", False):
-            asked_problems = dict.fromkeys(wanted.dialog.problem_id for wanted in owed)
-            require_packages(plan.benchmark, (plan.problems[problem_id] for problem_id in asked_problems))
+        pending = [plan.problems[name] for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)]
+        if getattr(sandbox, "has_host_packages", False):
+            require_packages(plan.benchmark, pending)
+        if not plan.images:
+            for line in toolchain_warnings(sandbox, pending):
+                print(line, file=sys.stderr)
     if owed:
         _check_endpoints(asked)
     elif _judges_are_asked(plan):

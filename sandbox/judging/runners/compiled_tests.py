@@ -10,27 +10,24 @@ from sandbox.host.python_environment import HARNESS
 from sandbox.interface import Completed, Sandbox
 from sandbox.judging.judged_run import harmless, of_cases
 from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
-from schemas.errors import SandboxUnavailable, Unscorable
-from schemas.run import Limits, RuntimeLimits
+from sandbox.judging.runners.toolchains import (
+    JAVA_REMEDY,
+    NODE_REMEDY,
+    node_command,
+    require_command,
+    require_modules,
+    required_modules,
+    runtime_limits,
+)
+from schemas.errors import SandboxUnavailable
+from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
-NODE_FOLDERS = "/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
-"""Where Debian and npm put modules for all."""
 _READY = b"ready\n"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
 _OPENED = ("--add-opens", "java.base/java.io=ALL-UNNAMED")
 """Lets the trusted main write to the report's descriptor."""
 _COMPILER_S, _COMPILER_WALL_S = 30.0, 120.0
-_LEAST_PROCESSES = 64
-_JAVA = "install default-jdk-headless (`apt-get install default-jdk-headless`), or leave the Java sets out"
-_NODE = "install nodejs and lodash (`apt-get install nodejs node-lodash`), or leave the JavaScript sets out"
-
-
-def runtime_limits(limits: Limits) -> RuntimeLimits:
-    """The same bounds with room for a runtime's threads and its reserved address space."""
-    given = {name: getattr(limits, name) for name in Limits.model_fields}
-    given["processes"] = max(limits.processes, _LEAST_PROCESSES)  # a JVM's and V8's own threads count as processes
-    return RuntimeLimits(**given)
 
 
 def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramVerdict:
@@ -49,37 +46,33 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
     with sandbox.session(bounds, keep_files=True) as session:
         compiling = bounds.model_copy(update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S})
         compiled = session.run(compiler, files=files, limits=compiling)
-        _require(compiled, "javac", _JAVA)
+        require_command(compiled, "javac", JAVA_REMEDY)
         if compiled.exit_code != 0:
             return _verdict("Main", *_ended(compiled, compiling), compiled)
         done = session.run(("java", heap, *_JVM, *_OPENED, "-cp", ".", "ParleyMain"), stdin=f"{secret}\n".encode())
-    return _judged("Main", done, secret, limits, "java", _JAVA)
+    return _judged("Main", done, secret, limits, "java", JAVA_REMEDY)
 
 
 def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> ProgramVerdict:
     """Run with `node`. One case, named `program.js`.
 
     Raises:
-        Unscorable: there is no node in the sandbox.
+        Unscorable: the sandbox has no node, or lacks a module that the test requires.
         SandboxUnavailable: there is no sandbox.
     """
+    require_modules(sandbox, required_modules(program.test))
     secret = secrets.token_hex(16)
     source = (program.prompt + program.completion + program.test).encode("utf-8", "surrogatepass")
     heap = f"--max-old-space-size={max(64, limits.memory_mb * 3 // 4)}"
-    command = ("/usr/bin/env", f"NODE_PATH={NODE_FOLDERS}", "node", heap, "{harness}/run_javascript.js")
+    command = node_command(heap, "{harness}/run_javascript.js")
     with sandbox.session(runtime_limits(limits)) as session:
         done = session.run(command, stdin=f"{secret}\n".encode() + source)
-    return _judged("program.js", done, secret, limits, "node", _NODE)
-
-
-def _require(done: Completed, tool: str, remedy: str) -> None:
-    if done.exit_code in (126, 127):
-        raise Unscorable(f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING)
+    return _judged("program.js", done, secret, limits, "node", NODE_REMEDY)
 
 
 def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, remedy: str) -> ProgramVerdict:
     if not done.report.startswith(_READY):
-        _require(done, tool, remedy)
+        require_command(done, tool, remedy)
         raise SandboxUnavailable(
             f"{tool} did not start the program in the sandbox (exit {done.exit_code}, signal {done.signal}): "
             f"{harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; {remedy}"

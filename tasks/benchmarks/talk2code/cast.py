@@ -64,7 +64,7 @@ def _interactive(request: CastRequest) -> Cast:
         prompt=partial(simulator_prompt, labels),
         again=PLAYED_PROMPTS["simulator_again"],
         declined=PLAYED_PROMPTS["declined"],
-        hidden=HiddenCode(request.problem.reference_code, language, entry_point),
+        hidden=HiddenCode(request.problem.reference_code, language, entry_point, request.problem.prompt),
         delivers=lambda answer: delivered(answer, language, entry_point) is not None,
         turns=turns,
     )

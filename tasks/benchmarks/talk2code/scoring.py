@@ -9,12 +9,14 @@ from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Options
+from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.measures.alignment import BY_ENTITIES, BY_MEANING, entity_scores, meaning_scores
 from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.programs import delivery, last_round
 from tasks.benchmarks.talk2code.settings import SETTINGS, is_interactive
-from tasks.benchmarks.talk2code.stage import LEVEL
+from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
+from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
 from tasks.metrics.intent_alignment import entity_satisfaction, semantic_satisfaction
 from tasks.metrics.registry import Metric
@@ -24,14 +26,15 @@ from tasks.metrics.user_dialogue import (
     interaction_experience,
     level_kept,
     pass_rate,
+    reference_disclosure,
     success_rate,
     user_leakage,
 )
 
 CODE = (pass_rate, success_rate)
-TALK = (delivery_rate, user_leakage)
+TALK = (delivery_rate, user_leakage, reference_disclosure)
 EXPERIENCES = (interaction_experience, *RATINGS.values())
-METRICS = tuple(metric.name for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK, level_kept))
+METRICS = tuple(metric.name for metric in (*CODE, *EXPERIENCES, *BY_ENTITIES, *BY_MEANING, *TALK[:2], level_kept))
 RANGES: Mapping[str, tuple[float, float]] = {metric.name: (1.0, 5.0) for metric in EXPERIENCES} | {
     entity_satisfaction.name: (-1.0, 1.0),
     semantic_satisfaction.name: (-7.0, 7.0),
@@ -76,7 +79,7 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[...,
     if setting.needs_embedder:
         yield from meaning_scores(request, played).items()
     if is_interactive(request.setting):
-        yield from _talk(played).items()
+        yield from _talk(request, played).items()
     if USER_LEVEL.name in setting.rubrics and level_is_judged(played.dialog, request.options):
         yield level_kept, _level(played)
 
@@ -124,8 +127,8 @@ def _rating(judgement: JudgeVerdict | None) -> Value:
     return RATINGS[judgement.dimension](judgement.value)
 
 
-def _talk(played: Played) -> Values:
-    """Whether the model delivered, and how often the simulated user had to be asked for another wording."""
+def _talk(request: ScoreRequest, played: Played) -> Values:
+    """Return whether the model delivered, how often the user was asked for another wording, and what the user disclosed."""
     turn, code = delivery(played.dialog, played.episode)
     ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     labels = [dict(step.labels) for step in played.episode.messages if step.role is Role.USER and step.turn > 1]
@@ -133,7 +136,17 @@ def _talk(played: Played) -> Values:
     return {
         delivery_rate: delivery_rate(code is not None) if ended or code else reason_of(played.episode, turn),
         user_leakage: user_leakage(n_leaks, n_wordings) if n_wordings else UnscoredReason.UNDEFINED,
+        reference_disclosure: _disclosure(request, played) if n_wordings else UnscoredReason.UNDEFINED,
     }
+
+
+def _disclosure(request: ScoreRequest, played: Played) -> float:
+    """Return the share of the reference in the user's own messages; the golden dialogue's first message counts with them."""
+    labels = dict(played.dialog.labels)
+    problem = request.problem
+    hidden = HiddenCode(problem.reference_code, LANGUAGES[labels[LANGUAGE]], labels[ENTRY_POINT], problem.prompt)
+    messages = [step.content for step in played.episode.messages if step.role is Role.USER]
+    return reference_disclosure(hidden.disclosed(messages))
 
 
 def _level(played: Played) -> Value:

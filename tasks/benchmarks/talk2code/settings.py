@@ -12,6 +12,8 @@ GOLDEN_MEASURED = "golden_measured"
 PROMPTS = PromptTexts("tasks.benchmarks.talk2code", ("direct",))
 SIMULATOR_PROMPTS = ("simulator",)
 PLAYED_PROMPTS = PromptTexts("tasks.benchmarks.talk2code", ("interactive", *SIMULATOR_PROMPTS, "simulator_again", "declined"))
+INTERACTIVE_METRICS = ("reference_disclosure",)
+"""Scores of the interactive settings alone."""
 SETTINGS = {
     setting.name: setting
     for setting in (
@@ -33,6 +35,7 @@ SETTINGS = {
             help="a simulated user with a persona talks with the model, which says when it delivers (Interactive Dialogue Track)",
             options=PLAYED,
             needs_simulator=True,
+            metrics=INTERACTIVE_METRICS,
             prompts=PLAYED_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
         ),
@@ -41,6 +44,7 @@ SETTINGS = {
             help="the same, and judges rate the dialogue, list entities for EC and ES, and guess the simulated user's level",
             options=(*PLAYED, *SAMPLED, *ENTITY_READINGS),
             needs_simulator=True,
+            metrics=INTERACTIVE_METRICS,
             prompts=PLAYED_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
             rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),
@@ -50,6 +54,7 @@ SETTINGS = {
             help="the same, and vectors of the replies give SC and SS",
             options=(*PLAYED, *SAMPLED, *ENTITY_READINGS, *SEMANTIC_READINGS),
             needs_simulator=True,
+            metrics=INTERACTIVE_METRICS,
             prompts=PLAYED_PROMPTS,
             simulator_prompts=SIMULATOR_PROMPTS,
             rubrics=(EXPERIENCE.name, ENTITIES.name, USER_LEVEL.name),

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
+from sandbox.judging.runners import toolchains
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
@@ -15,7 +16,9 @@ from sandbox.judging.runners.programs import (
     UnittestProgram,
 )
 from sandbox.judging.runners.run import run_tests
+from sandbox.judging.runners.toolchains import required_modules, toolchain_fault
 from sandbox.judging.runners.unittest_tests import method_names
+from schemas.errors import Unscorable
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
 
@@ -213,11 +216,42 @@ def test_javascript_passes_by_its_own_end_only(bubblewrap: BubblewrapSandbox, bo
 
 @pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
 def test_javascript_may_use_lodash(bubblewrap: BubblewrapSandbox):
+    if fault := toolchain_fault(bubblewrap, "javascript", ("lodash",)):
+        pytest.skip(fault)
     test = "\nconst _ = require('lodash')\nif (!_.isEqual(f(1), [1])) { throw 'no' }"
     found = run(bubblewrap, javascript("return [x]", test))
-    if "Cannot find module 'lodash'" in found.detail:
-        pytest.skip("lodash is not installed (`apt-get install node-lodash`, or `npm install -g lodash`)")
     assert found.outcome is Outcome.PASSED
+
+
+@pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
+@pytest.mark.parametrize("body", ["return x", "return 2", "require('module-that-nobody-has'); return x", "syntax error"])
+def test_a_module_that_the_tests_require_belongs_to_the_toolchain(bubblewrap: BubblewrapSandbox, body: str):
+    """It is no failure of the candidate's, whatever the candidate does. 161 of HumanEval's 486 rows failed without lodash."""
+    test = "\nconst m = require('module-that-nobody-has')\nif (f(1) !== 1) { throw 'no' }"
+    with pytest.raises(Unscorable, match="module-that-nobody-has") as missing:
+        run(bubblewrap, javascript(body, test))
+    assert missing.value.reason == "toolchain_missing"
+
+
+@pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
+def test_without_lodash_a_case_of_humaneval_is_unscored(bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(toolchains, "NODE_FOLDERS", "/usr/share/nothing")
+    monkeypatch.setattr(toolchains, "_modules_seen", {})
+    test = "\nconst _ = require(\"lodash\")\nif (!_.isEqual(f(1), 1)) { throw 'no' }"
+    with pytest.raises(Unscorable, match="node has no module lodash"):
+        run(bubblewrap, javascript("return x", test))
+    assert run(bubblewrap, javascript("return x")).outcome is Outcome.PASSED
+
+
+@pytest.mark.skipif(node_missing() is not None, reason=node_missing() or "")
+def test_a_module_that_the_candidate_alone_requires_is_its_own_failure(bubblewrap: BubblewrapSandbox):
+    found = run(bubblewrap, javascript("require('module-that-nobody-has'); return x"))
+    assert found.outcome is Outcome.FAILED
+
+
+def test_required_modules_are_read_from_tests():
+    text = "const a = require(\"lodash\"), b = require( 'node:fs' );\nrequire('./helper'); myrequire('no'); require(name)"
+    assert required_modules(text) == {"lodash", "node:fs"}
 
 
 JAVA_TEST = """

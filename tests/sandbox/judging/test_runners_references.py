@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
-from sandbox.judging.runners.compiled_tests import NODE_FOLDERS, runtime_limits
 from sandbox.judging.runners.programs import JavaScriptProgram, TestProgram
 from sandbox.judging.runners.run import run_tests
+from sandbox.judging.runners.toolchains import node_command, runtime_limits, toolchain_fault
 from schemas.verdict import Outcome
 from tests.bench.references import DATA, LIMITS, MBPP_FAULTS, SETS, not_passed, reference_programs
 
@@ -31,9 +31,9 @@ def test_javascript_passes_where_plain_node_ends_with_status_0(bubblewrap: Bubbl
     """The set's own solutions are not all right, so plain node is asked."""
     faulty = ("MBJSP/2", "MBJSP/18", "MBJSP/26")
     programs = [(task, program) for task, program in reference_programs("mbjsp") if task in faulty or number(task) < 12]
+    if fault := toolchain_fault(bubblewrap, "javascript", ("lodash",)):
+        pytest.skip(fault)
     ours = {task: run_tests(bubblewrap, program, LIMITS) for task, program in programs}
-    if any("Cannot find module 'lodash'" in verdict.detail for verdict in ours.values()):
-        pytest.skip("lodash is not installed (`apt-get install node-lodash`, or `npm install -g lodash`)")
     passes = {task: verdict.outcome is Outcome.PASSED for task, verdict in ours.items()}
     assert passes == {task: ends_well(bubblewrap, program) for task, program in programs}
     assert set(passes.values()) == {True, False}
@@ -42,9 +42,8 @@ def test_javascript_passes_where_plain_node_ends_with_status_0(bubblewrap: Bubbl
 def ends_well(sandbox: BubblewrapSandbox, program: TestProgram) -> bool:
     assert isinstance(program, JavaScriptProgram)
     text = (program.prompt + program.completion + program.test).encode()
-    command = ("/usr/bin/env", f"NODE_PATH={NODE_FOLDERS}", "node", "program.js")
     with sandbox.session(runtime_limits(LIMITS)) as session:
-        return session.run(command, files={"program.js": text}).exit_code == 0
+        return session.run(node_command("program.js"), files={"program.js": text}).exit_code == 0
 
 
 def test_a_fault_of_the_data_is_seen(bubblewrap: BubblewrapSandbox, shared_data: Path):

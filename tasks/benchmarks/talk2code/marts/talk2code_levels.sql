@@ -85,7 +85,8 @@ grouped as (
         pooled(value, problem_id, unscored_reason, metric = 'semantic_satisfaction') as ss,
         pooled(value, problem_id, unscored_reason, metric = 'delivery_rate') as delivered,
         pooled(value, problem_id, unscored_reason, metric = 'user_leakage') as user_leakage,
-        pooled(value, problem_id, unscored_reason, metric = 'level_kept') as level_kept
+        pooled(value, problem_id, unscored_reason, metric = 'level_kept') as level_kept,
+        pooled(value, problem_id, unscored_reason, metric = 'reference_disclosure') as disclosed
     from measured
     group by grouping sets ((run_id), (run_id, level), (run_id, level, archetype), (run_id, language))
 )
@@ -199,6 +200,12 @@ select
     grouped.level_kept.n as n_level_kept,
     grouped.level_kept.n_unscored as n_level_kept_unscored,
     grouped.level_kept.n_not_applicable as n_level_kept_not_applicable,
+    grouped.disclosed.mean as disclosed,
+    grouped.disclosed.low as disclosed_low,
+    grouped.disclosed.high as disclosed_high,
+    grouped.disclosed.n as n_disclosed,
+    grouped.disclosed.n_unscored as n_disclosed_unscored,
+    grouped.disclosed.n_not_applicable as n_disclosed_not_applicable,
     changed.sandbox,
     changed.isolated
 from changed

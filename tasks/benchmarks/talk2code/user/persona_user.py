@@ -1,7 +1,8 @@
 """The simulated user: a model that plays a persona, knows task and reference, and never hands the code over."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from schemas.dialog import Role
 from schemas.episode import Step, StopReason
@@ -61,6 +62,7 @@ class PersonaUser:
 
     async def _reply(self, transcript: Transcript) -> Step:
         first = (Message(Role.USER, self.prompt(transcript)),)
+        earlier = transcript.texts(Role.USER)
         request = ChatRequest(
             messages=first,
             sampling=self.sampling,
@@ -76,12 +78,12 @@ class PersonaUser:
             return (*first, said, Message(Role.USER, fill(self.again, reason=reason)))
 
         try:
-            asked = await ask_until_read(self.model, request, again, self._said, tries=TRIES)
+            asked = await ask_until_read(self.model, request, again, partial(self._said, earlier), tries=TRIES)
         except AnswerMissing as missing:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
         text = asked.value if asked.value is not None else self._withheld(transcript, asked.answers)
         cost, last = spent(asked.answers), asked.answers[-1]
-        n_leaks = sum(self.hidden.fault(answer.content) is not None for answer in asked.answers)
+        n_leaks = sum(self.hidden.fault(answer.content, earlier) is not None for answer in asked.answers)
         return Step(
             turn=transcript.turn,
             role=self.role,
@@ -95,11 +97,11 @@ class PersonaUser:
             labels=((WORDINGS, str(len(asked.answers))), (LEAKS, str(n_leaks))),
         )
 
-    def _said(self, answer: str) -> str:
+    def _said(self, earlier: Sequence[str], answer: str) -> str:
         text = answer.strip().removeprefix(_NAME).strip()
         if not text:
             raise Unreadable("it is empty")
-        if fault := self.hidden.fault(text):
+        if fault := self.hidden.fault(text, earlier):
             raise Unreadable(fault)
         return text
 
@@ -113,4 +115,4 @@ class PersonaUser:
                 "); name a simulator with a longer context",
                 n_calls=spent(answers).n_calls,
             )
-        return self.hidden.withheld(wordings[-1]) or self.declined
+        return self.hidden.withheld(wordings[-1], transcript.texts(Role.USER)) or self.declined

@@ -107,10 +107,11 @@ def test_one_question_and_a_delivery_have_these_values_in_every_column() -> None
         "semantic_satisfaction": 0.0,
         "delivery_rate": 1.0,
         "user_leakage": 0.0,
+        "reference_disclosure": 0.0,
         "level_kept": 1.0,
     }
     assert scored(*JUDGED) == pytest.approx(expected)
-    assert set(expected) == set(BENCHMARK.scores.metrics)
+    assert set(expected) == set(BENCHMARK.all_metrics)
 
 
 def test_the_readings_of_the_formulas_are_options() -> None:

@@ -1,14 +1,10 @@
 """The interactive track: who knows what, what counts as delivery, and that the simulated user never hands the code over."""
 
-import pytest
-
 from schemas.dialog import Role
 from schemas.episode import StopReason
 from schemas.score import UnscoredReason
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
-from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.dialogue.engine import Ending
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, episode, play
 
@@ -70,6 +66,19 @@ def test_a_user_who_will_not_do_without_the_code_is_heard_without_it() -> None:
     assert ending.steps[2].content.startswith("I would rather not write the code")
 
 
+def test_a_reference_that_is_told_line_by_line_adds_up() -> None:
+    """Each line alone is a fifth of it; the third one is not said any more."""
+    lines = [line.strip() for line in REFERENCE.splitlines()[1:4]]
+    user = [f"Then it goes `{line}`, please." for line in lines]
+    ending, _, simulator = play("interactive", STREAK, *[QUESTION] * 3, CODE, user=[*user, "It goes up, or back to 0."])
+    said = [step.content for step in ending.steps if step.role is Role.USER]
+    assert said == [OPENING, *user[:2], "It goes up, or back to 0."]
+    assert "of the secret solution would be known" in simulator.asked[3].messages[-1].content
+    found = scores(ending)
+    assert found["user_leakage"] == 1 / 4
+    assert found["reference_disclosure"] == 10 / 32
+
+
 def test_a_user_who_says_nothing_is_a_fault_of_ours_and_not_the_model_s() -> None:
     ending, *_ = play("interactive", STREAK, QUESTION, user=[""] * 3)
     assert ending.stop_reason is StopReason.INFRA
@@ -80,7 +89,13 @@ def test_a_model_that_never_delivers_fails_by_itself_at_its_last_reply() -> None
     ending, *_ = play("interactive", STREAK, *[QUESTION] * 10, user=["Yes."] * 9)
     assert ending.stop_reason is StopReason.TURN_LIMIT
     assert [step.turn for step in ending.steps if step.role is Role.ASSISTANT] == list(range(1, 11))
-    assert scores(ending) == {"test_case_pass_rate": 0, "success_rate": 0, "delivery_rate": 0, "user_leakage": 0}
+    assert scores(ending) == {
+        "test_case_pass_rate": 0,
+        "success_rate": 0,
+        "delivery_rate": 0,
+        "user_leakage": 0,
+        "reference_disclosure": 0,
+    }
     (run,) = BENCHMARK.programs.test_runs(*dialogue(STREAK), episode("interactive", STREAK, ending), {})
     assert (run.turn, run.code) == (10, None)
 
@@ -100,26 +115,4 @@ def test_a_dialogue_that_a_fault_ended_is_no_failure_of_the_model() -> None:
     (run,) = BENCHMARK.programs.test_runs(problem, dialog, episode("interactive", STREAK, ending), {})
     assert run.turn == 2
     code = dict.fromkeys(("test_case_pass_rate", "success_rate", "delivery_rate"), UnscoredReason.INFRA)
-    assert scores(ending) == code | {"user_leakage": UnscoredReason.UNDEFINED}
-
-
-@pytest.mark.parametrize(
-    ("reply", "leaks"),
-    [
-        ("Count the days in a row, and call it longest_streak(cups, goal).", False),
-        ("def longest_streak(cups, goal):", False),
-        ("for amount in cups:\n\n  current=current + 1  if amount>=goal else 0\n best = max(best, current)", True),
-        ("It has the line `return best` at its end.", False),
-        ("```python\ndef longest_streak(c, g):\n    return len(c)\n```", True),
-        ("```\nlongest_streak([8], 8)\nlongest_streak([], 8)\n```", False),
-    ],
-)
-def test_half_of_the_reference_s_lines_or_a_program_of_one_s_own_hand_the_code_over(reply: str, leaks: bool) -> None:
-    hidden = HiddenCode(REFERENCE, LANGUAGES["python"], "longest_streak")
-    assert (hidden.fault(reply) is not None) is leaks
-
-
-def test_a_reference_of_one_line_is_sought_as_a_whole() -> None:
-    hidden = HiddenCode("def one(): return 1", LANGUAGES["python"], "one")
-    assert hidden.fault("Write one(), please: it returns 1.") is None
-    assert hidden.fault("So: def one():\n  return 1") is not None
+    assert scores(ending) == code | dict.fromkeys(("user_leakage", "reference_disclosure"), UnscoredReason.UNDEFINED)

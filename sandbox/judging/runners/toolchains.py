@@ -1,0 +1,111 @@
+"""Toolchains of Java and JavaScript: the runtime, and the modules that test suites require."""
+
+import json
+import re
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from sandbox.interface import Completed, Sandbox
+from schemas.errors import Unscorable
+from schemas.problem import SuiteKind
+from schemas.run import Limits, RuntimeLimits
+from schemas.verdict import FailureReason
+
+INSTALLED_MODULES = str(Path(sys.prefix) / "share" / "parley" / "node_modules")
+"""Where `make install` puts the modules of `node/package-lock.json`: every sandbox shows this environment to programs."""
+NODE_FOLDERS = f"{INSTALLED_MODULES}:/usr/share/nodejs:/usr/lib/node_modules:/usr/local/lib/node_modules"
+"""Folders of modules: Parley's own, then Debian's and npm's for all users."""
+JAVA_REMEDY = "install default-jdk-headless (`apt-get install default-jdk-headless`), or leave the Java sets out"
+NODE_REMEDY = (
+    "install nodejs and lodash (`apt-get install nodejs node-lodash`, or nodejs with npm and then `make install`),"
+    " or leave the JavaScript sets out"
+)
+MODULES_OF_SETS = ("lodash",)
+"""Modules that the known JavaScript test suites require (HumanEval and MBPP in JavaScript)."""
+_REQUIRE = re.compile(r"""\brequire\s*\(\s*(["'`])([A-Za-z@][\w@./:-]*)\1\s*\)""")
+_PROBE = "const gone = (n) => { try { require.resolve(n); return false } catch (e) { return true } };"
+_LEAST_PROCESSES = 64
+_COMMAND_MISSING = (126, 127)
+
+
+def runtime_limits(limits: Limits) -> RuntimeLimits:
+    """Return the same bounds with room for a runtime's threads and its reserved address space."""
+    given = {name: getattr(limits, name) for name in Limits.model_fields}
+    given["processes"] = max(limits.processes, _LEAST_PROCESSES)  # a JVM's and V8's own threads count as processes
+    return RuntimeLimits(**given)
+
+
+def node_command(*arguments: str) -> tuple[str, ...]:
+    """Return a command line of node with all module folders."""
+    return ("/usr/bin/env", f"NODE_PATH={NODE_FOLDERS}", "node", *arguments)
+
+
+def required_modules(test: str) -> frozenset[str]:
+    """Return the modules that a JavaScript test requires by name. Paths such as `./helper` are not modules."""
+    return frozenset(match[2] for match in _REQUIRE.finditer(test))
+
+
+def require_command(done: Completed, tool: str, remedy: str) -> None:
+    """Check that a command exists inside the sandbox.
+
+    Raises:
+        Unscorable: the shell's exit status says that the command does not exist.
+    """
+    if done.exit_code in _COMMAND_MISSING:
+        raise Unscorable(f"{tool} is not there inside the sandbox: {remedy}", FailureReason.TOOLCHAIN_MISSING)
+
+
+def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
+    """Check that node and modules are there before a program of a candidate can put others in their place.
+
+    Modules that were there once in this process are not looked for again.
+
+    Raises:
+        Unscorable: node or a module is missing; the message names it.
+        SandboxUnavailable: the sandbox does not run.
+    """
+    known = _modules_seen.setdefault(sandbox.fingerprint(), set()) if modules else set[str]()
+    wanted = sorted(set(modules) - known)
+    if not wanted:
+        return
+    missing = _missing_modules(sandbox, wanted)
+    if missing:
+        raise Unscorable(f"node has no module {' and '.join(missing)} here: {NODE_REMEDY}", FailureReason.TOOLCHAIN_MISSING)
+    known.update(wanted)
+
+
+_modules_seen: dict[str, set[str]] = {}
+"""Fingerprint of a sandbox -> modules that were there."""
+
+
+def _missing_modules(sandbox: Sandbox, wanted: Iterable[str]) -> list[str]:
+    names = list(wanted)
+    script = f"{_PROBE} process.stdout.write(JSON.stringify({json.dumps(names)}.filter(gone)))"
+    with sandbox.session(runtime_limits(Limits())) as session:
+        done = session.run(node_command("-e", script))
+    require_command(done, "node", NODE_REMEDY)
+    try:
+        return list(map(str, json.loads(done.stdout)))
+    except ValueError:
+        return names
+
+
+def toolchain_fault(sandbox: Sandbox, kind: SuiteKind, modules: Collection[str] = ()) -> str | None:
+    """Return what is missing to run programs of a kind; None where all is there or the kind needs no toolchain.
+
+    Args:
+        modules: modules of JavaScript that the tests require.
+
+    Raises:
+        SandboxUnavailable: the sandbox does not run.
+    """
+    try:
+        if kind == "javascript":
+            require_modules(sandbox, modules or ("fs",))
+        elif kind == "java":
+            with sandbox.session(runtime_limits(Limits())) as session:
+                require_command(session.run(("javac", "-version")), "javac", JAVA_REMEDY)
+    except Unscorable as missing:
+        return str(missing)
+    return None
