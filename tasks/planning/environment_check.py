@@ -130,7 +130,6 @@ def _untouched(program: WantedProgram, place: Place, root: Path) -> RepositoryPr
         node_ids=program.tests,
         folders=placing.folders if placing else (),
         environment=environment,
-        is_project=True,
     )
 
 

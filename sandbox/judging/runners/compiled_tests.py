@@ -21,7 +21,7 @@ from sandbox.judging.runners.toolchains import (
 )
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
-from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
+from schemas.verdict import CaseVerdict, Outcome, ProgramVerdict
 
 _READY = b"ready\n"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment, interpreter, python_roots
 from sandbox.host.rlimits import prlimit_argv, required_tool
-from sandbox.judging.runners.compiled_tests import NODE_FOLDERS, runtime_limits
+from sandbox.judging.runners.compiled_tests import runtime_limits
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
@@ -32,6 +32,7 @@ from sandbox.judging.runners.programs import (
     TestProgram,
     UnittestProgram,
 )
+from sandbox.judging.runners.toolchains import NODE_FOLDERS
 from schemas.run import Limits
 
 SCRIPT = "program.py"
