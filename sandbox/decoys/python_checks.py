@@ -244,8 +244,9 @@ class _Checks:
                 self._put(*self._text.span(node), hidden, "hidden", scope, reach, "", self._text.span(node))
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
-            source = other_source(node, self._draw, below=below) if isinstance(node, ast.Constant) else filled(node)
-            self._add(node, source, "constant", scope, reach, probe, whole)
+            own = self._text.of(node)
+            other = other_source(node, self._draw, below=below, like=own) if isinstance(node, ast.Constant) else filled(node)
+            self._add(node, other, "constant", scope, reach, probe, whole)
 
     def _probe(self, node: ast.expr) -> str:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):

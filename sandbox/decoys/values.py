@@ -1,6 +1,7 @@
 """Other values than those that tests expect: of the same type, plausible, far from what tolerances or remainders would excuse."""
 
 import ast
+import json
 import random
 import string
 
@@ -9,13 +10,16 @@ _OFFSETS = (1049, 2017, 3163, 4421, 5519, 6247, 7121, 8237, 9293)
 _WORDS = ("harbor", "lantern", "meadow", "orchid", "pebble", "timber", "violet", "walnut")
 
 
-def other_source(node: ast.Constant, draw: random.Random, *, below: bool = False) -> str:
+def other_source(node: ast.Constant, draw: random.Random, *, below: bool = False, like: str = "") -> str:
     """Return the source of another constant in a constant's place.
 
     Args:
         below: a number gets smaller, as where a bound is to be missed; else larger.
+        like: the constant's own source, whose quotes the other one gets.
     """
-    return repr(_other(node.value, draw, -1 if below else 1))
+    other = _other(node.value, draw, -1 if below else 1)
+    is_doubly_quoted = isinstance(other, str) and like.startswith('"')
+    return json.dumps(other, ensure_ascii=False) if is_doubly_quoted else repr(other)
 
 
 def _other(value: object, draw: random.Random, sign: int) -> object:
