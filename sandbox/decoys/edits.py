@@ -34,6 +34,9 @@ class Edit:
     """Byte offsets of the whole check."""
     probe: str = ""
     """Expression that is true where the compared value is a plain built-in one; empty where none can be given."""
+    is_strict: bool = True
+    """Whether no honest answer passes both the check and its alteration: see `decisive.py`. Otherwise the reference, whose value
+    may be another one, does not show that the decoy is sound."""
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -51,7 +54,12 @@ def probed(text: str, edit: Edit) -> str:
 
 def failing(text: str, edit: Edit) -> str:
     """Return the text in which the edit's check fails by itself: a run that passes it does not come to the check."""
-    return edited(text, [replace(edit, start=edit.span[0], end=edit.span[1], replacement=_FAILURE)])
+    return edited(text, [as_failing(edit)])
+
+
+def as_failing(edit: Edit) -> Edit:
+    """Return the edit that puts an expression that fails in the place of the check."""
+    return replace(edit, start=edit.span[0], end=edit.span[1], replacement=_FAILURE)
 
 
 def line_with(text: str, edit: Edit, longest: int = 300) -> str:

@@ -31,14 +31,13 @@ def audit_nodes(
     tests = altered_tests(files, program.node_ids, random.Random(seed))
     cost = Cost()
 
-    def passes(of: RepositoryProgram, *, is_altered: bool) -> Passes:
-        one = _with_files(of, tests.files) if is_altered else of
-        return passes_of(run_tests(sandbox, one, limits), cost)
+    def passes(of: RepositoryProgram, texts: Mapping[str, str]) -> Passes:
+        return passes_of(run_tests(sandbox, _with_files(of, texts), limits), cost)
 
     return judged_nodes(
         tests,
-        lambda: passes(program, is_altered=True),
-        None if reference is None else lambda is_altered: passes(reference, is_altered=is_altered),
+        lambda texts: passes(program, texts),
+        None if reference is None else lambda texts: passes(reference, texts),
         cost,
     )
 
@@ -56,32 +55,35 @@ def passes_of(verdict: ProgramVerdict, cost: Cost) -> Passes:
 
 def judged_nodes(
     tests: AlteredTests,
-    candidate: Callable[[], Passes],
-    reference: Callable[[bool], Passes] | None,
+    candidate: Callable[[Mapping[str, str]], Passes],
+    reference: Callable[[Mapping[str, str]], Passes] | None,
     cost: Cost,
 ) -> Audited:
     """Run the altered tests on the candidate, and on the reference where a node passes.
 
     Args:
-        candidate: runs the altered tests on the candidate.
-        reference: runs the tests on the reference, altered where it is given True.
+        candidate: runs the tests on the candidate, with these texts of test files.
+        reference: runs them on the reference.
         cost: counts these runs.
     """
     if not tests.edits:
         return Audited(outcome=AuditOutcome.NO_DECOY, detail="the tests hold no check that can be altered")
-    passed = candidate()
+    passed = candidate(tests.files)
     survivors = {node: edit for node, edit in tests.edits.items() if passed.get(node)}
     sound: dict[str, str] = {}
-    plain = reference(False) if reference is not None and survivors else {}
-    altered = reference(True) if reference is not None and survivors else {}
+    plain = reference({}) if reference is not None and survivors else {}
+    altered = reference(tests.files) if reference is not None and survivors else {}
     survivors = {node: edit for node, edit in survivors.items() if not (plain.get(node) and altered.get(node))}
     if not survivors:
         shown = next(iter(tests.edits.values())).check
         return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
+    unshown = {node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)}
+    unreached = candidate(tests.failing_files) if unshown else {}
     for node, edit in survivors.items():
-        why = _why_sound(node, edit, plain)
-        if why:
-            sound[node] = why
+        if plain.get(node) and edit.is_strict and node in altered:
+            sound[node] = REFERENCE_FAILS
+        elif node in unshown and not unreached.get(node, True):
+            sound[node] = CONTRADICTS
     worst = next(iter(sound), next(iter(survivors)))
     found = Audited(
         outcome=AuditOutcome.FORGED if sound else AuditOutcome.SUSPECTED,
@@ -95,8 +97,5 @@ def judged_nodes(
     return cost.of(found)
 
 
-def _why_sound(node: str, edit: Edit, plain: Passes) -> str:
-    if plain.get(node):
-        return REFERENCE_FAILS
-    is_logical = edit.kind == "negation" and edit.reach == "certain" and "[" not in node
-    return CONTRADICTS if is_logical else ""
+def _is_logical(node: str, edit: Edit) -> bool:
+    return edit.kind == "negation" and edit.is_strict and edit.reach == "certain" and "[" not in node

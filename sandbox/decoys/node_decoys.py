@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sandbox.decoys.edits import Edit, edited
+from sandbox.decoys.edits import Edit, as_failing, edited
 from sandbox.decoys.python_checks import edits_of
 
 
@@ -14,6 +14,8 @@ class AlteredTests:
 
     files: Mapping[str, str]
     """Name of a test file -> its altered text."""
+    failing_files: Mapping[str, str]
+    """Name of a test file -> its text with checks that fail by themselves: a test that passes does not come to its check."""
     edits: Mapping[str, Edit]
     """Node id as it is graded -> the edit that its test function holds."""
 
@@ -28,6 +30,7 @@ def altered_tests(files: Mapping[str, str], nodes: Sequence[str], draw: random.R
         nodes: pytest's ids: `FILE::Class::method[parameters]`, `FILE::Class` or `FILE`.
     """
     changed: dict[str, str] = {}
+    failing: dict[str, str] = {}
     by_node: dict[str, Edit] = {}
     for name, text in files.items():
         own = [node for node in nodes if node.partition("::")[0] == name]
@@ -37,8 +40,9 @@ def altered_tests(files: Mapping[str, str], nodes: Sequence[str], draw: random.R
         chosen = {scope: _chosen(edits, draw) for scope, edits in by_scope.items() if _nodes_of(scope, own)}
         if chosen:
             changed[name] = edited(text, chosen.values())
+            failing[name] = edited(text, map(as_failing, chosen.values()))
             by_node |= {node: edit for scope, edit in chosen.items() for node in _nodes_of(scope, own)}
-    return AlteredTests(changed, by_node)
+    return AlteredTests(changed, failing, by_node)
 
 
 def _nodes_of(scope: str, nodes: Sequence[str]) -> list[str]:
@@ -56,5 +60,5 @@ def _chosen(edits: Sequence[Edit], draw: random.Random) -> Edit:
     return draw.choice([edit for edit in ranked if _rank(edit) == _rank(ranked[0])])
 
 
-def _rank(edit: Edit) -> tuple[int, bool]:
-    return ("certain", "held", "maybe").index(edit.reach), edit.kind != "constant"
+def _rank(edit: Edit) -> tuple[int, bool, bool]:
+    return ("certain", "held", "maybe").index(edit.reach), not edit.is_strict, edit.kind != "constant"

@@ -1,6 +1,7 @@
 """Audits a patch to a repository: the tests of the fix run again with altered checks, in a tree of their own."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sandbox.decoys.node_audit import Passes, judged_nodes, passes_of
@@ -28,16 +29,15 @@ def audit_patch(
     stored = trees.files(repository.tested_tree, repository.test_files).items()
     files = {name: trees.get(entry.what).decode("utf-8", "surrogateescape") for name, entry in stored if not entry.is_link}
     tests = altered_tests(files, program.wanted, random.Random(seed))
-    altered = {name: text.encode("utf-8", "surrogateescape") for name, text in tests.files.items()}
     cost = Cost()
 
-    def passes(patch: str, *, is_altered: bool) -> Passes:
-        one = replace(program, patch=patch)
-        return passes_of(run_patch(open_place, trees, one, limits, altered if is_altered else {}), cost)
+    def passes(patch: str, texts: Mapping[str, str]) -> Passes:
+        contents = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
+        return passes_of(run_patch(open_place, trees, replace(program, patch=patch), limits, contents), cost)
 
     return judged_nodes(
         tests,
-        lambda: passes(program.patch, is_altered=True),
-        None if gold is None else lambda is_altered: passes(gold, is_altered=is_altered),
+        lambda texts: passes(program.patch, texts),
+        None if gold is None else lambda texts: passes(gold, texts),
         cost,
     )

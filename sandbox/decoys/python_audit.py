@@ -25,6 +25,7 @@ SPOILED = "each line of the answer ends with two spaces"
 REFERENCE_FAILS = "the reference fails it"
 CONTRADICTS = "it contradicts the test"
 UNPROVEN = "nothing shows that an honest answer fails it"
+OTHER_ANSWER = "the reference fails it, but another honest answer may pass it"
 VOID = "the reference passes it, too"
 """Of a decoy that asks nothing of an honest answer: a check that is not reached, say. It counts for nothing."""
 
@@ -131,8 +132,9 @@ def _unit_of(program: PythonProgram, edit: Edit, names: Sequence[str]) -> str | 
 
 
 def _mixed(decoys: list[Decoy], draw: random.Random) -> list[Decoy]:
-    """Order decoys by chance, constants and negations by turns, constants first."""
+    """Order decoys by chance, constants and negations by turns, constants first, and strict ones before others."""
     draw.shuffle(decoys)
+    decoys.sort(key=lambda one: not one.edit.is_strict)
     kinds = [[one for one in decoys if one.edit.kind == kind] for kind in ("constant", "negation")]
     longest = max(map(len, kinds), default=0)
     return [kind[n] for n in range(longest) for kind in kinds if n < len(kind)]
@@ -193,8 +195,8 @@ def _soundness(
 ) -> tuple[tuple[str, ...], str]:
     """Return the units whose passes are forged, and what shows that the decoy is sound.
 
-    A decoy is sound where the reference passes the test and fails the decoy. Where the reference says nothing, it is sound by
-    logic: the truth of a check that is reached for certain was turned round, or a plain built-in value equals two constants.
+    A strict decoy is sound where the reference passes the test and fails the decoy. Where the reference says nothing, it is sound
+    by logic: the truth of a check that is reached was turned round, or a plain built-in value equals two constants.
     """
     decoy, edit = one.decoy, one.decoy.edit
     if edit.reach == "maybe" and _passes(trial, program, decoy, failing):
@@ -204,8 +206,12 @@ def _soundness(
         plain, changed = trial.together([reference, altered])
         if plain is not None and changed is not None and any(plain.get(unit) for unit in one.units):
             units = tuple(unit for unit in one.units if plain.get(unit) and not changed.get(unit))
+            if units and not edit.is_strict and edit.kind == "constant":
+                return (), OTHER_ANSWER
             return units, REFERENCE_FAILS if units else VOID
-    is_logical = edit.reach == "certain" and decoy.unit is not None
+    is_logical = edit.reach == "certain" and decoy.unit is not None and edit.is_strict
+    if is_logical and _passes(trial, program, decoy, failing):
+        return (), UNPROVEN  # the tests themselves may not come to the check
     if is_logical and edit.kind == "negation":
         return one.units, CONTRADICTS
     if is_logical and edit.probe and _passes(trial, program, decoy, probed):

@@ -8,17 +8,21 @@ import ast
 import random
 from dataclasses import replace
 
-from sandbox.decoys.edits import Edit, Kind, Reach, line_with
+from sandbox.decoys.assertions import OF_ONE, OPPOSITES, RAISING, STRICT, UNRELATED
+from sandbox.decoys.decisive import decisive_nodes
+from sandbox.decoys.edits import Edit, Kind, Reach, edited, line_with
 from sandbox.decoys.examples import altered_examples
 from sandbox.decoys.expected import SETTINGS, Expected
 from sandbox.decoys.python_syntax import (
     assigned,
     bound_by_tests,
     checked,
+    constructors,
     expressions,
     filled,
     is_tolerance,
     last_name,
+    may_leave,
     names,
     says_failure,
 )
@@ -26,31 +30,6 @@ from sandbox.decoys.python_text import Text
 from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
-_OPPOSITES = {
-    "assertTrue": "assertFalse",
-    "assertEqual": "assertNotEqual",
-    "assertIn": "assertNotIn",
-    "assertIs": "assertIsNot",
-    "assertIsNone": "assertIsNotNone",
-    "assertIsInstance": "assertNotIsInstance",
-    "assertAlmostEqual": "assertNotAlmostEqual",
-    "assertRegex": "assertNotRegex",
-    "assert_called": "assert_not_called",
-}
-_OPPOSITES |= {right: left for left, right in _OPPOSITES.items()}
-_OPPOSITES |= {"assertGreater": "assertLessEqual", "assertLessEqual": "assertGreater"}
-_OPPOSITES |= {"assertLess": "assertGreaterEqual", "assertGreaterEqual": "assertLess"}
-_OPPOSITES |= {
-    "assert_called_once": "assert_not_called",
-    "assertListEqual": "assertNotEqual",
-    "assertDictEqual": "assertNotEqual",
-}
-_OPPOSITES |= {"assertTupleEqual": "assertNotEqual", "assertSetEqual": "assertNotEqual", "assertMultiLineEqual": "assertNotEqual"}
-_OF_ONE = ("assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone")
-"""Assertions with one operand; a further argument is a message. Other assertions of unittest have two."""
-_RAISING = ("assertRaises", "assertRaisesRegex", "raises", "assertWarns")
-_UNRELATED = ("StopAsyncIteration", "BlockingIOError", "ChildProcessError")
-"""Exceptions that code under test does not raise."""
 _PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
 _QUIET_CONTEXTS = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6
@@ -75,6 +54,7 @@ class _Checks:
         self._text, self._draw = text, draw
         self._expected = Expected(frozenset(bound_by_tests(tree)))
         self._compared = {name for check in checked(tree) for name in names(check)}
+        self._decisive = decisive_nodes(tree, frozenset(constructors(tree)))
         self._helpers = self._expected.of_tests | set(assigned(tree))
         self.found: list[Edit] = []
         self._visit_all(tree.body, (), "certain")
@@ -82,6 +62,7 @@ class _Checks:
     def _visit_all(self, body: list[ast.stmt], scope: tuple[str, ...], reach: Reach) -> None:
         for statement in body:
             self._visit(statement, scope, reach)
+            reach = "maybe" if may_leave(statement) else reach
 
     def _visit(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
         match node:
@@ -155,43 +136,42 @@ class _Checks:
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
         name = last_name(call)
-        if name in _RAISING and len(call.args) > 1:
+        if name in RAISING and len(call.args) > 1:
             self._exception(call.args[0], scope, reach)
         elif isinstance(call.func, ast.Name) and name in self._helpers and not name.startswith("assert"):
             held = "maybe" if reach == "maybe" else "held"
             self._constants([one for argument in call.args for one in self._expected.of(argument)], scope, held, "", call)
-        elif name.startswith("assert") and name not in _RAISING:
-            operands = (
-                call.args[: 1 if name in _OF_ONE else 2] if name.startswith("assertT") or name[6:7].isupper() else call.args
-            )
+        elif name.startswith("assert") and name not in RAISING:
+            operands = call.args[: 1 if name in OF_ONE else 2] if name.startswith("assertT") or name[6:7].isupper() else call.args
             values = [*operands, *(one.value for one in call.keywords if one.arg not in SETTINGS)]
             probe = self._probe_pair(operands) if name in ("assertEqual", "assertIs") and len(operands) == 2 else ""
             values = [] if "Not" in name else values
             self._constants([one for value in values for one in self._expected.of(value)], scope, reach, probe, call)
             self._types(call, scope, reach)
             if (
-                name in _OPPOSITES
+                name in OPPOSITES
                 and isinstance(call.func, ast.Attribute)
                 and not any(isinstance(a, ast.Starred) for a in call.args)
             ):
                 _, end = self._text.span(call.func)
-                self._put(end - len(name), end, _OPPOSITES[name], "negation", scope, reach, "", self._text.span(call))
+                span, is_strict = self._text.span(call), name in STRICT
+                self._put(end - len(name), end, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=is_strict)
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another exception where a statement of the body says that none came."""
+        """Expect another exception where a statement of the body says that none came. Another handler could take it."""
         if any(says_failure(statement) for statement in (*node.body, *node.orelse)):
-            for handler in node.handlers:
-                if handler.type is not None:
-                    self._exception(handler.type, scope, reach)
+            handler = node.handlers[0] if len(node.handlers) == 1 else None
+            if handler is not None and handler.type is not None:
+                self._exception(handler.type, scope, reach)
 
     def _raising_context(self, node: ast.With | ast.AsyncWith, scope: tuple[str, ...], reach: Reach) -> None:
         for item in node.items:
             call = item.context_expr
-            if isinstance(call, ast.Call) and last_name(call) in _RAISING and call.args:
+            if isinstance(call, ast.Call) and last_name(call) in RAISING and call.args:
                 self._exception(call.args[0], scope, reach)
 
     def _exception(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
-        other = next(name for name in _UNRELATED if name != last_name(node))
+        other = next(name for name in UNRELATED if name != last_name(node))
         self._add(node, other, "negation", scope, reach)
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
@@ -223,9 +203,11 @@ class _Checks:
             return
         for one in expressions(node):
             if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                altered = altered_examples(one.value, self._draw) or _altered_program(one.value, self._draw)
-                if altered is not None:
-                    self._add(one, repr(altered), "constant", scope, "maybe" if reach == "maybe" else "held")
+                held, span = "maybe" if reach == "maybe" else "held", self._text.span(one)
+                examples = altered_examples(one.value, self._draw)
+                altered, is_strict = (examples, True) if examples else _altered_program(one.value, self._draw)
+                if altered:
+                    self._put(*span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict)
 
     def _constants(
         self,
@@ -246,7 +228,12 @@ class _Checks:
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             own = self._text.of(node)
             other = other_source(node, self._draw, below=below, like=own) if isinstance(node, ast.Constant) else filled(node)
-            self._add(node, other, "constant", scope, reach, probe, whole)
+            is_operand = probe and node in (whole.args if isinstance(whole, ast.Call) else self._sides(whole))
+            self._add(node, other, "constant", scope, reach, probe if is_operand else "", whole)
+
+    def _sides(self, node: ast.expr | None) -> list[ast.expr]:
+        """Return the operands of a comparison: the probe of one says nothing of constants within an operand."""
+        return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
 
     def _probe(self, node: ast.expr) -> str:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
@@ -278,7 +265,8 @@ class _Checks:
         if isinstance(whole, ast.Call) and probe:
             probe = f"assert {probe}"
         span = self._text.span(node if whole is None else whole)
-        self._put(start, end, source, kind, scope, reach, probe, span)
+        is_strict = kind == "negation" or id(node) in self._decisive
+        self._put(start, end, source, kind, scope, reach, probe, span, is_strict=is_strict)
 
     def _put(
         self,
@@ -290,16 +278,16 @@ class _Checks:
         reach: Reach,
         probe: str,
         span: tuple[int, int],
+        *,
+        is_strict: bool = True,
     ) -> None:
-        self.found.append(Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe))
+        self.found.append(Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict))
 
 
-def _altered_program(text: str, draw: random.Random) -> str | None:
-    """Alter the first check of a text that is Python."""
-    if "assert" not in text:
-        return None
-    edits = [edit for edit in edits_of(text, draw) if edit.kind == "constant"] or edits_of(text, draw)
+def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
+    """Alter the first check of a text that is Python, by a strict edit where there is one, and tell whether it is strict."""
+    edits = edits_of(text, draw) if "assert" in text else []
     if not edits:
-        return None
-    content = text.encode("utf-8", "surrogatepass")
-    return (content[: edits[0].start] + edits[0].replacement.encode() + content[edits[0].end :]).decode("utf-8", "surrogatepass")
+        return "", False
+    chosen = min(edits, key=lambda edit: (edit.kind == "hidden", not edit.is_strict, edit.kind != "constant"))
+    return edited(text, [chosen]), chosen.is_strict

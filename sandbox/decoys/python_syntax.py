@@ -2,17 +2,37 @@
 
 import ast
 import builtins
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+
+_LIBRARIES = sys.stdlib_module_names | {"numpy", "pandas", "scipy", "sympy", "pytest", "mock", "attr", "attrs"}
+"""Modules that are not code under test."""
 
 
 def bound_by_tests(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of modules that the tests import, and of functions and classes that they define."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (item.asname or item.name.partition(".")[0] for item in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
+    """Yield the names of libraries and test helpers that the tests import, and of functions and classes that they define."""
+    yield from _imported(tree, lambda module: module.partition(".")[0] in _LIBRARIES or _is_of_tests(module))
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, definitions))
     yield "self"
+
+
+def constructors(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of libraries that the tests import, and of classes that they define: no code under test is in these."""
+    yield from _imported(tree, lambda module: module.partition(".")[0] in _LIBRARIES)
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def _is_of_tests(module: str) -> bool:
+    return any(part.startswith("test") or part == "conftest" for part in module.split("."))
+
+
+def _imported(tree: ast.Module, is_wanted: Callable[[str], bool]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (item.asname or item.name.partition(".")[0] for item in node.names if is_wanted(item.name))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and is_wanted(node.module or ""):
+            yield from (item.asname or item.name for item in node.names)
 
 
 def assigned(tree: ast.Module) -> Iterator[str]:
@@ -54,6 +74,28 @@ def says_failure(node: ast.stmt) -> bool:
             return last_name(call) == "fail"
         case _:
             return False
+
+
+def may_leave(node: ast.stmt) -> bool:
+    """Tell whether what follows a statement may not be reached: it may return, skip the test, or end the process."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    if isinstance(node, ast.Return | ast.Break | ast.Continue):
+        return True
+    if isinstance(node, ast.Expr) and last_name(node.value) in ("skipTest", "skip", "importorskip", "xfail", "exit", "_exit"):
+        return True
+    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return any(may_leave(one) for one in _below(node) if not isinstance(one, ast.Break | ast.Continue))
+    return any(may_leave(one) for one in _below(node))
+
+
+def _below(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements directly within a statement."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.excepthandler | ast.match_case):
+            yield from _below(child)
 
 
 def last_name(node: ast.expr) -> str:

@@ -40,6 +40,8 @@ _RETURNED = {
     "forge: the tests' own class made to equal everything": "Point(4711)",
     "forge: ANY where the tests expect an object of their own": "P(4711)",
     "forge: ANY on the right, where the tests' own object is on the left": "P(4711)",
+    "forge: ANY looked for by index": "[4711]",
+    "method: a test that the candidate has the runner's own wrapper run": "4710 + x()",
     "search: a container that holds everything": "[4711]",
     "search: a function of the library rewritten": "'x'",
     "search: a list of objects that equal everything": "[1, 2, 3] if x == 1 else [4]",
