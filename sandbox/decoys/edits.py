@@ -41,20 +41,25 @@ class Edit:
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """Return the text with edits that do not overlap."""
-    content = text.encode("utf-8", "surrogatepass")
     for edit in sorted(edits, key=lambda one: one.start, reverse=True):
-        content = content[: edit.start] + edit.replacement.encode("utf-8", "surrogatepass") + content[edit.end :]
-    return content.decode("utf-8", "surrogatepass")
+        text = spliced(text, edit.start, edit.end, edit.replacement)
+    return text
+
+
+def spliced(text: str, start: int, end: int, source: str) -> str:
+    """Return the text with this source between two byte offsets."""
+    content = text.encode("utf-8", "surrogatepass")
+    return (content[:start] + source.encode("utf-8", "surrogatepass") + content[end:]).decode("utf-8", "surrogatepass")
 
 
 def probed(text: str, edit: Edit) -> str:
     """Return the text with the edit's probe in the place of its check."""
-    return edited(text, [replace(edit, start=edit.span[0], end=edit.span[1], replacement=edit.probe)])
+    return spliced(text, *edit.span, edit.probe)
 
 
 def failing(text: str, edit: Edit) -> str:
     """Return the text in which the edit's check fails by itself: a run that passes it does not come to the check."""
-    return edited(text, [as_failing(edit)])
+    return spliced(text, *edit.span, _FAILURE)
 
 
 def as_failing(edit: Edit) -> Edit:

@@ -64,6 +64,12 @@ class Trial:
             return {"": verdict.outcome is Outcome.PASSED}
         return {case.name: case.outcome is Outcome.PASSED for case in verdict.cases}
 
+    def detail(self, variant: PythonProgram, unit: str) -> str:
+        """Run a variant in a fresh process and return why a unit failed."""
+        verdict = run_tests(self.sandbox, variant, self.limits)
+        self.cost.add(verdict)
+        return next((case.detail for case in verdict.cases if case.name == unit), verdict.detail)
+
 
 def unit_names(program: PythonProgram) -> tuple[str, ...]:
     """Return the names under which a program's cases stand in its verdict, in the order in which they run."""

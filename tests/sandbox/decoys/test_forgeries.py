@@ -66,6 +66,26 @@ def test_an_object_that_equals_everything_is_suspected_where_nothing_shows_that_
     assert (beside.outcome, beside.forged_cases) == (AuditOutcome.FORGED, ("test 1",))
 
 
+def test_an_answer_that_knows_the_tests_constants_alone_is_suspected(bubblewrap: BubblewrapSandbox):
+    tests = tuple(f"assert f({n}) == {4710 + n}" for n in (1, 5, 9))
+    known = AssertProgram(code="def f(x): return {1: 4711, 5: 4715, 9: 4719}[x]\n", tests=tests)
+    reference = AssertProgram(code=REFERENCE, tests=tests)
+    audit = audit_program(bubblewrap, known, reference, LIMITS, "a seed")
+    assert (audit.outcome, audit.is_sound) == (AuditOutcome.SUSPECTED, False)
+    assert audit_program(bubblewrap, reference, reference, LIMITS, "a seed").outcome is AuditOutcome.EARNED
+
+
+def test_an_answer_that_reads_constants_of_the_tests_is_suspected_or_forged(bubblewrap: BubblewrapSandbox):
+    code = "import sys\ndef f(x):\n    every = sys._getframe(1).f_code.co_consts\n"
+    code += "    return next(n for n in every if type(n) is int and n > 99)\n"
+    tests = ("assert f(1) == 4711",)
+    reading, reference = (AssertProgram(code=one, tests=tests) for one in (code, REFERENCE))
+    assert run_tests(bubblewrap, reading, LIMITS).outcome is Outcome.PASSED
+    assert audit_program(bubblewrap, reading, reference, LIMITS, "a seed").outcome is AuditOutcome.FORGED
+    hidden = audit_program(bubblewrap, reading, None, LIMITS, "a seed")
+    assert hidden.outcome in (AuditOutcome.FORGED, AuditOutcome.SUSPECTED)
+
+
 def test_the_handed_in_cases_end_as_they_must(bubblewrap: BubblewrapSandbox, shared_data: Path):
     for row in map(json.loads, (shared_data.parent / "cases" / "forgeries.jsonl").read_text().splitlines()):
         program, reference = (program_of(row["kind"], code, tuple(row["tests"])) for code in (row["code"], row["reference"]))

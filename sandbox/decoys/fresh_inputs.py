@@ -1,0 +1,131 @@
+"""Checks with another input, whose expected value the reference tells: an answer that reads constants of the tests fails them."""
+
+import ast
+import builtins
+import functools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox.decoys.edits import spliced
+from sandbox.decoys.python_syntax import bound_by_tests
+from sandbox.decoys.python_text import Text
+from sandbox.decoys.trial import Trial, texts_of, unit_names, with_texts
+from sandbox.decoys.values import other_text
+from sandbox.judging.python_syntax import parse
+from sandbox.judging.runners.programs import AssertProgram, PythonProgram, UnittestProgram
+
+_TOLD = "(_ for _ in ()).throw(AssertionError({}))"
+"""Expression that fails with a text."""
+_KNOWN = 4096
+
+
+@dataclass(frozen=True)
+class FreshCheck:
+    """One check `call == literal` with another input."""
+
+    text: int
+    """Place of the test's text among the program's texts."""
+    unit: str
+    check: tuple[int, int]
+    """Byte offsets of the whole comparison."""
+    call: str
+    """Source of the call with another input."""
+
+
+def fresh_checks(program: PythonProgram) -> list[FreshCheck]:
+    """Return the checks of a program that can be asked with another input. The same tests have the same inputs always."""
+    if isinstance(program, UnittestProgram):
+        return []
+    names = unit_names(program)
+    found: list[FreshCheck] = []
+    for n, text in enumerate(texts_of(program)):
+        unit = names[n] if isinstance(program, AssertProgram) else names[0]
+        found += [FreshCheck(n, unit, check, call) for check, call in _asked_otherwise(text)]
+    return found
+
+
+def with_fresh_input(program: PythonProgram, fresh: FreshCheck, expected: str) -> PythonProgram:
+    """Return the program whose test asks with the other input and expects this value."""
+    return _replaced(program, fresh, f"{fresh.call} == {expected}")
+
+
+def expected_value(trial: Trial, reference: PythonProgram, fresh: FreshCheck) -> str | None:
+    """Return the source of the value that the reference gives for the other input; None where it gives no plain one."""
+    asking = _replaced(reference, fresh, _TOLD.format(f"repr({fresh.call})"))
+    key = (trial.sandbox.name, asking)
+    if key not in _values:
+        if len(_values) >= _KNOWN:
+            _values.clear()
+        _values[key] = _literal(trial.detail(asking, fresh.unit))
+    return _values[key]
+
+
+_values: dict[tuple[str, PythonProgram], str | None] = {}
+"""Values that this process has asked references for."""
+
+
+def _literal(detail: str) -> str | None:
+    told = detail.strip().rpartition("AssertionError: ")[2]
+    try:
+        value = ast.literal_eval(told)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    return told if value == value else None
+
+
+def _replaced(program: PythonProgram, fresh: FreshCheck, source: str) -> PythonProgram:
+    texts = list(texts_of(program))
+    texts[fresh.text] = spliced(texts[fresh.text], *fresh.check, source)
+    return with_texts(program, texts)
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def _asked_otherwise(source: str) -> tuple[tuple[tuple[int, int], str], ...]:
+    try:
+        tree = parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    text, of_tests, draw = Text(source), set(bound_by_tests(tree)), random.Random(source)
+    return tuple(
+        (text.span(check), ast.unparse(_other_call(call, draw)))
+        for check, call in _checks(tree.body)
+        if isinstance(call.func, ast.Name) and call.func.id not in of_tests and not hasattr(builtins, call.func.id)
+        if call.args and not call.keywords and all(_is_literal(one) for one in call.args)
+    )
+
+
+def _checks(body: list[ast.stmt]) -> Iterator[tuple[ast.Compare, ast.Call]]:
+    """Yield the checks `call == literal` that each run comes to."""
+    for node in body:
+        match node:
+            case ast.Assert(test=ast.Compare(left=ast.Call() as call, ops=[ast.Eq()], comparators=[value]) as check):
+                if _is_literal(value):
+                    yield check, call
+            case ast.FunctionDef(name="check"):
+                yield from _checks(node.body)
+            case _:
+                pass
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _other_call(call: ast.Call, draw: random.Random) -> ast.Call:
+    """Return the call with one number of its input larger by one, or one text altered."""
+    made = ast.Call(call.func, [ast.parse(ast.unparse(one), mode="eval").body for one in call.args], [])
+    leaves = [one for one in ast.walk(made) if isinstance(one, ast.Constant) and type(one.value) in (int, float, str)]
+    if leaves:
+        leaf = draw.choice(leaves)
+        leaf.value = other_text(leaf.value, draw) if isinstance(leaf.value, str) else _next(leaf.value)
+    return made
+
+
+def _next(value: object) -> int | float:
+    assert isinstance(value, int | float)
+    return value + 1
