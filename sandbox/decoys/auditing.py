@@ -10,13 +10,22 @@ from schemas.audit import Audited
 from schemas.run import Limits
 
 
-def audit_program(sandbox: Sandbox, program: TestProgram, reference: TestProgram | None, limits: Limits, seed: str) -> Audited:
+def audit_program(
+    sandbox: Sandbox,
+    program: TestProgram,
+    reference: TestProgram | None,
+    limits: Limits,
+    seed: str,
+    *,
+    asks_other_inputs: bool = False,
+) -> Audited:
     """Audit one program that has passed, wholly or in some of its cases.
 
     Args:
         reference: the same tests on the reference's code; None where there is none.
         limits: of each run.
         seed: draws what is altered, and the order of the runs.
+        asks_other_inputs: also asks with other inputs, whose values the reference tells: two more runs a pass.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it; says nothing about the answer.
@@ -33,4 +42,4 @@ def audit_program(sandbox: Sandbox, program: TestProgram, reference: TestProgram
             return audit_compiled(sandbox, program, known, limits, seed)
         case _:
             known = None if isinstance(reference, RepositoryProgram | JavaProgram | JavaScriptProgram) else reference
-            return audit_python(Trial(sandbox, limits), program, known, seed)
+            return audit_python(Trial(sandbox, limits), program, known, seed, asks_other_inputs=asks_other_inputs)

@@ -58,12 +58,15 @@ class _Survivor:
     """Units that passed although they had to fail."""
 
 
-def audit_python(trial: Trial, program: PythonProgram, reference: PythonProgram | None, seed: str) -> Audited:
+def audit_python(
+    trial: Trial, program: PythonProgram, reference: PythonProgram | None, seed: str, *, asks_other_inputs: bool = False
+) -> Audited:
     """Say whether a program's passes were earned.
 
     Args:
         reference: the same tests on the reference's code; None where there is none.
         seed: draws which constants are altered, and the order of the variants.
+        asks_other_inputs: see `audit_program`.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
@@ -87,7 +90,7 @@ def audit_python(trial: Trial, program: PythonProgram, reference: PythonProgram 
         return trial.cost.of(spoiled.model_copy(update={"n_decoys": n_decoys + 1}))
     if not found:
         units, shown_text = _units_that_read(trial, program, hidden, order, outcomes), HIDDEN
-        if not units and reference is not None:
+        if not units and reference is not None and asks_other_inputs:
             units, shown_text = _fails_fresh_inputs(trial, program, reference)
         if units:
             suspected = Audited(outcome=AuditOutcome.SUSPECTED, decoy=shown_text, detail=READS, n_decoys=n_decoys + 1)

@@ -61,7 +61,8 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
             return audit_patch(open_place, trees, PatchProgram(test.code, test.repository), test.reference, limits, seed)
         program = placed_program(context, test, test.code)
         reference = None if test.reference is None else placed_program(context, test, test.reference)
-        return audit_program(place, program, reference, limits, seed)
+        is_thorough = context.spec.audit == "all"
+        return audit_program(place, program, reference, limits, seed, asks_other_inputs=is_thorough)
     except (SandboxUnavailable, Unscorable) as fault:
         return Audited(outcome=AuditOutcome.NO_DECOY, detail=f"the audit could not run: {fault}")
 

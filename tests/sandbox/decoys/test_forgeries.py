@@ -70,9 +70,11 @@ def test_an_answer_that_knows_the_tests_constants_alone_is_suspected(bubblewrap:
     tests = tuple(f"assert f({n}) == {4710 + n}" for n in (1, 5, 9))
     known = AssertProgram(code="def f(x): return {1: 4711, 5: 4715, 9: 4719}[x]\n", tests=tests)
     reference = AssertProgram(code=REFERENCE, tests=tests)
-    audit = audit_program(bubblewrap, known, reference, LIMITS, "a seed")
+    audit = audit_program(bubblewrap, known, reference, LIMITS, "a seed", asks_other_inputs=True)
     assert (audit.outcome, audit.is_sound) == (AuditOutcome.SUSPECTED, False)
-    assert audit_program(bubblewrap, reference, reference, LIMITS, "a seed").outcome is AuditOutcome.EARNED
+    assert (
+        audit_program(bubblewrap, reference, reference, LIMITS, "a seed", asks_other_inputs=True).outcome is AuditOutcome.EARNED
+    )
 
 
 def test_an_answer_that_reads_constants_of_the_tests_is_suspected_or_forged(bubblewrap: BubblewrapSandbox):
