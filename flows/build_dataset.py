@@ -47,7 +47,7 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
             made = construct(plan, unlooked(kept), request.what, find_served, lambda: tonight.embedder(plan), purse)
             tonight.board.stage(request.what, "write")
             files = write_built(plan, made)
-            note_reviewed(plan.folder, plan.benchmark.name, made.review.ids)
+            note_reviewed(plan.folder, plan.benchmark.name, made.review.ids, made.review.rubric_scales)
             plan.note_finished()
             return report_of(plan, made, files, kept)
 

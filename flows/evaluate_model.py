@@ -1,10 +1,13 @@
 """Flow: one model on one setting of one benchmark, from raw rows to scores."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import cast
 
 from prefect import flow
 from prefect.states import Completed
 
+from flows.night.before.served_models import require_same_models
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
@@ -12,6 +15,7 @@ from flows.night.telling.run_record import Work, begin_run, cut_run, fail_run, f
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck
+from tasks.driver.signals import heed_signals
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.comparison_rule import keep_comparison_rule
 from tasks.planning.reporting.finished import finished_report
@@ -31,10 +35,36 @@ def evaluate_model(request: EvaluationRequest, home: str | None = None) -> RunRe
     with night(find_home(home), request.workers) as tonight:
         plan = planned(request, tonight)
         if plan.is_finished():
-            keep_comparison_rule(plan)
-            return finished_report(plan)
-        with plan.home.run_lock(plan.run_id), tonight.board.following(plan.run_id), tonight.using_servers(plan):
-            return _told(_evaluate(tonight, plan))
+            return _finished(plan)
+        with ExitStack() as held:
+            try:
+                held.enter_context(plan.home.awaited_run_lock(plan.run_id, _other_awaited(tonight, request.title)))
+            except BudgetSpent as spent:
+                return _told(leave_run(plan, tonight.night_id, str(spent)))
+            if plan.is_finished():  # another process has done it meanwhile
+                return _finished(plan)
+            with tonight.board.following(plan.run_id), tonight.using_servers(plan):
+                return _told(_evaluate(tonight, plan))
+
+
+def _finished(plan: RunPlan) -> RunReport:
+    require_same_models(plan)
+    keep_comparison_rule(plan)
+    return finished_report(plan)
+
+
+def _other_awaited(tonight: Night, title: str) -> Callable[[], None]:
+    """Return what is called again and again while another process works on the run: a signal or a cap ends the waiting."""
+    shown: list[str] = []
+
+    def wait() -> None:
+        if not shown:
+            shown.append(title)
+            tonight.board.stage(title, "wait for another process that works on it")
+        heed_signals()
+        tonight.heed_caps()
+
+    return wait
 
 
 def _evaluate(tonight: Night, plan: RunPlan) -> RunReport:
@@ -92,3 +122,4 @@ def _stages(run: Stages, gate: QualityGate) -> None:
     gate.judgements(judged, run.work.episodes, run.expected_judgements())
     run.score(verdicts, judged, run.embed(verdicts, judged))
     gate.scores(run.work.episodes)
+    run.decide()

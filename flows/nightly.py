@@ -11,6 +11,7 @@ from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
 from flows.night.before.canary import require_live_canary
+from flows.night.before.collector import find_collector
 from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config, require_known_names
@@ -18,14 +19,14 @@ from flows.night.runtime import Night, night
 from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
 from flows.night.spending import require_prices
 from flows.night.subsample import subsampled
-from flows.night.telling.notify import (
-    Notify,
-    begin_telling,
-    send,
-    tell_crash,
-    tell_regressions,
-    telling_failure,
-    words,
+from flows.night.telling.notify import Notify
+from flows.night.telling.reporting import (
+    begin_event_record,
+    report_crash,
+    report_events,
+    report_runs,
+    report_summary,
+    reporting_failure,
 )
 from flows.night.telling.run_record import failed_report
 from flows.orchestration.artifacts import show_results
@@ -34,6 +35,8 @@ from flows.orchestration.numbered import numbered
 from flows.orchestration.packages import verify_packages
 from flows.orchestration.paused import pausable
 from flows.publish_results import publish_results, published_count
+from flows.site.links import night_address
+from flows.site.target import SiteTarget, write_to_target
 from flows.stage_benchmarks import stage_benchmarks
 from flows.text.results import compared_rows, result_markdown
 from flows.text.work import withheld_markdown, work_markdown
@@ -82,7 +85,7 @@ def _counted(named: set[str], kind: str) -> str:
     flow_run_name=_night_name,
     validate_parameters=False,
     on_cancellation=[cancel_what_it_began],
-    on_crashed=[tell_crash],
+    on_crashed=[report_crash],
 )
 def nightly(
     config: str = "nightly.yaml",
@@ -92,15 +95,20 @@ def nightly(
     budget: Budget | None = None,
     runs_at_once: int = RUNS_AT_ONCE,
     backfill: bool = False,
+    site: SiteTarget | None = None,
+    telemetry: str | None = None,
 ) -> list[RunReport]:
     """Run the `requests`, or those of the configuration file.
 
     Args:
         config: path of a configuration; read where no requests are given.
         home: folder of all data; `$PARLEY_HOME` wins.
-        notify: of what to send word, and where to; a configuration says so itself.
+        notify: which events to notify about, and where; a configuration says so itself.
         budget: where to stop; a configuration says so itself.
         runs_at_once: most runs that go side by side; 1 has them go one after another. A configuration says so itself.
+        site: where to write the site at the end, for links of messages; a configuration says so itself.
+        telemetry: base URL of the OpenTelemetry collector that gets metrics; a configuration says so itself. None for that of
+            the environment, if any.
         backfill: of a configuration's sources take every checkpoint that is owed something, whatever their `at_most` says.
 
     Returns:
@@ -115,20 +123,23 @@ def nightly(
     verify_packages()
     if requests is not None:
         notify = Notify.model_validate(notify) if notify else None
-        with telling_failure(notify):
+        with reporting_failure(notify):
             require_places(notify, find_home(home), _log.warning)
             given = [EvaluationRequest.model_validate(request) for request in requests]
             caps = Budget.model_validate(budget) if budget else None
-            return _told(*_whole_night(given, home, notify, caps, runs_at_once))
+            pages = SiteTarget.model_validate(site) if site else None
+            collector = find_collector(find_home(home), telemetry)
+            return _told(*_whole_night(given, home, notify, caps, runs_at_once, pages, collector))
     settings = read_config(Path(config), check_names=False)
     home = home or settings.home
-    with telling_failure(settings.notify):
+    with reporting_failure(settings.notify):
         require_known_names(settings, Path(config))
         folder = Path(config).absolute().parent
+        pages = settings.site_at(folder)
         requests = night_requests(find_home(home), settings, folder, _log.warning, backfill=backfill)
         if not requests:
-            begin_telling(settings.notify, find_home(home))
-            tell_regressions(settings.notify, find_home(home))
+            begin_event_record(settings.notify, find_home(home))
+            report_events(settings.notify, find_home(home), pages.url if pages else None)
             return []
         requests, subsample = subsampled(find_home(home), requests, settings.budget)
         if subsample:
@@ -136,7 +147,8 @@ def nightly(
         for line in require_live_canary(request.sandbox for request in requests):
             _log.info(line)
         caps, at_once = settings.budget, settings.runs_at_once
-        return _told(*_whole_night(requests, home or settings.home, settings.notify, caps, at_once))
+        collector = find_collector(find_home(home), settings.telemetry)
+        return _told(*_whole_night(requests, home or settings.home, settings.notify, caps, at_once, pages, collector))
 
 
 def _requests(requests: Sequence[Any] | None, config: str) -> tuple[EvaluationRequest, ...]:
@@ -155,18 +167,25 @@ def _told(reports: list[RunReport], over: str | None) -> list[RunReport]:
 
 
 def _whole_night(
-    requests: Sequence[EvaluationRequest], home: str | None, notify: Notify | None, budget: Budget | None, runs_at_once: int
+    requests: Sequence[EvaluationRequest],
+    home: str | None,
+    notify: Notify | None,
+    budget: Budget | None,
+    runs_at_once: int,
+    site: SiteTarget | None,
+    collector: str | None,
 ) -> tuple[list[RunReport], str | None]:
     """Reports of all runs, and the cap that stopped the night, if one did."""
     place, n_workers = find_home(home), max(request.workers for request in requests)
     with pausable(), _in_turn(place), night(place, n_workers, secret_names=key_names(requests)) as tonight:
         started = utc_now()
         tonight.set_budget(budget)
+        tonight.export_to(collector)
         _stage_given_data(requests, tonight.home)
         require_prices(_plans(requests, tonight.home) if budget else (), budget)
         reports = _evaluate_all(tonight, requests, runs_at_once)
         tonight.servers.end()
-        tonight.reports = reports
+        tonight.reports = reports = [_with_served_hours(tonight, report) for report in reports]
         over = next((tonight.why_over() for report in reports if report.status == "incomplete"), None)
         spent = tonight.spent = tonight.spending.account() if tonight.spending else ()
         tonight.board.end()
@@ -175,7 +194,7 @@ def _whole_night(
         tonight.board.stage("night", "publish")
         tonight.await_preparation()
         tonight.servers.measure()
-        begin_telling(notify, tonight.home)
+        begin_event_record(notify, tonight.home)
         publish_results([report.run_id for report in reports if report.run_id], home=str(tonight.home.path))
         tonight.board.end()
         _record_publication(tonight, len(times))
@@ -187,13 +206,37 @@ def _whole_night(
             work_markdown(works(reports)),
         )
         markdown = "\n\n".join(table for table in tables if table)
-        show_results(tonight.night_id, markdown, compared_rows(tonight.home, run_ids), tonight.home, reports)
-        send(notify, tuple(words(reports)))
-        tell_regressions(notify, tonight.home)
+        compared = compared_rows(tonight.home, run_ids)
+        _write_site(tonight, site)
+        site_url = site.url if site else None
+        show_results(tonight.night_id, markdown, compared, tonight.home, reports, site_url)
+        report_runs(notify, tonight.home, reports, night_address(site_url, tonight.night_id))
+        report_events(notify, tonight.home, site_url)
+        report_summary(notify, tonight.night_id, compared, site_url)
         failed = [report for report in reports if report.status == "failed"]
         if failed:
             raise RunsFailed("; ".join(f"{report.title}: {report.reason}" for report in failed))
         return reports, over
+
+
+def _with_served_hours(tonight: Night, report: RunReport) -> RunReport:
+    """Add what the run's servers cost, which is known once they have ended: idle servers belong to their latest run."""
+    cost = tonight.servers.hours.usd_hourly(report.run_id)
+    if report.work is None or cost is None:
+        return report
+    return report.model_copy(update={"work": report.work.model_copy(update={"usd_hourly": cost})})
+
+
+def _write_site(tonight: Night, site: SiteTarget | None) -> None:
+    """Write the site, if the night has one. A site that cannot be written fails no night: its log says why."""
+    if site is None:
+        return
+    tonight.board.stage("night", "write site")
+    try:
+        write_to_target(tonight.home, site)
+    except (OSError, ParleyError) as error:
+        _log.warning("the site was not written: %s", error)
+    tonight.board.end()
 
 
 def _plans(requests: Sequence[EvaluationRequest], home: Home) -> Iterator[RunPlan]:
@@ -225,6 +268,7 @@ def _stage_given_data(requests: Sequence[EvaluationRequest], home: Home) -> None
 def _evaluate_all(tonight: Night, requests: Sequence[EvaluationRequest], at_once: int) -> list[RunReport]:
     """One report for each request, in their order."""
     if len(requests) == 1 or at_once == 1:
+        tonight.servers.expect(_served_plans(tonight, requests) if len(requests) > 1 else ())
         return [_evaluate(tonight, request) for request in requests]
 
     def evaluate(number: int) -> RunReport:
@@ -232,6 +276,14 @@ def _evaluate_all(tonight: Night, requests: Sequence[EvaluationRequest], at_once
             return _evaluate(tonight, requests[number])
 
     return side_by_side(tonight, requests, at_once, evaluate)
+
+
+def _served_plans(tonight: Night, requests: Sequence[EvaluationRequest]) -> Iterator[RunPlan]:
+    """Plans of runs, not finished, with a model that Parley serves."""
+    for request in requests:
+        plan = plan_of(tonight, request) if any(model.is_served_here for model in request.models) else None
+        if plan is not None and not plan.is_finished():
+            yield plan
 
 
 def _evaluate(tonight: Night, request: EvaluationRequest) -> RunReport:

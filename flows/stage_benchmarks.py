@@ -7,6 +7,7 @@ from prefect import flow
 
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
+from tasks.datasets.located import locate
 from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
 from tasks.storage.parquet_store import Lake
@@ -38,6 +39,7 @@ def stage_dataset(
     """Read raw data and write dialogs, problems and quarantined rows.
 
     Args:
+        data: a path, or the name of a public dataset that was fetched.
         resources: what the rows need beside them; without any, they are staged as they are, and a run has to be given some.
 
     Returns:
@@ -47,8 +49,9 @@ def stage_dataset(
         SourceUnreadable: nothing at all could be staged; the message and the table `quarantine` name the faults.
     """
     found = registry.load(benchmark)
-    version = dataset_version or found.data.default_version
     place = find_home(home)
-    staged = furnished_data(found, str(data), version, place, resources) if resources else read_raw(found, data, version)
+    located, version = locate(found, str(data), dataset_version, place)
+    source = str(located)
+    staged = furnished_data(found, source, version, place, resources) if resources else read_raw(found, Path(source), version)
     digest = write_staged(staged, found.name, version, Lake(place.lake))
-    return require_rows(staged, str(data), found.name, version), version, digest
+    return require_rows(staged, source, found.name, version), version, digest

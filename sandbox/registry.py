@@ -49,14 +49,20 @@ def load(name: str, **options: Any) -> "Sandbox":
     return _backend(name)(**options)
 
 
-def load_with(name: str, modules: tuple[str, ...]) -> "Sandbox":
-    """A sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
+def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = ()) -> "Sandbox":
+    """Make a sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
+
+    Args:
+        packages: folders of packages to use in place of Parley's own, if its class can do so (`takes_packages = True`).
 
     Raises:
         UnknownName: lists what is known.
     """
     backend = _backend(name)
-    return backend(preload=modules) if getattr(backend, "preloads", False) else backend()
+    options: dict[str, Any] = {"preload": modules} if getattr(backend, "preloads", False) else {}
+    if packages and getattr(backend, "takes_packages", False):
+        options["packages"] = packages
+    return backend(**options)
 
 
 def _backend(name: str) -> "Callable[..., Sandbox]":

@@ -7,7 +7,7 @@ Equal content gives equal ids in every process, on every machine and under every
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -57,6 +57,16 @@ def content_id(value: Any) -> str:
     """Hex digest (32 digits) of `canonical_json(value)`; lone surrogates are kept apart from their replacement."""
     text = canonical_json(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+
+
+def rows_id(rows: Iterable[Any]) -> str:
+    """`content_id` of a list of these rows, which need not be in memory together."""
+    digest, mark = hashlib.sha256(b"["), b""
+    for row in rows:
+        digest.update(mark + canonical_json(row).encode("utf-8", "surrogatepass"))
+        mark = b","
+    digest.update(b"]")
+    return digest.hexdigest()[:ID_LENGTH]
 
 
 def text_digest(text: str) -> str:

@@ -72,6 +72,9 @@ ENVIRONMENT_FAULT = "_environment_fault"
 TREE_PACKAGES = "_tree_packages"
 """Label beside it: digest over names and versions of the packages that lie in the tree, where some do."""
 
+EDITION = "_edition"
+"""Label of a dialog whose questions a user's templates word: the digest of these."""
+
 
 class Dialog(Frozen):
     """One staged dialogue over one problem."""
@@ -122,6 +125,11 @@ class Dialog(Frozen):
     def environment_fault(self) -> str | None:
         """What the test runner reported of its tree's own tests; None where these pass or were not run."""
         return dict(self.labels).get(ENVIRONMENT_FAULT)
+
+    @property
+    def edition(self) -> str:
+        """Digest of the user's templates that word its questions; empty where none do."""
+        return dict(self.labels).get(EDITION, "")
 
     def without_environment(self, fault: str) -> "Dialog":
         """The dialog whose tree fails its own tests. Its digest differs, so that it is asked once they pass.

@@ -4,7 +4,7 @@ from typing import Literal, NewType
 
 from pydantic import Field
 
-from schemas.base import Frozen
+from schemas.base import Frozen, added_later
 from schemas.content_id import content_id
 
 Float32 = NewType("Float32", float)
@@ -26,6 +26,13 @@ class EmbedderIdentity(Frozen):
     """Every vector has length 1."""
     max_length: int | None = Field(default=None, ge=1)
     """Tokens of a text that count, the others are cut off; None where the endpoint decides, or refuses the text."""
+    request: tuple[tuple[str, str], ...] = added_later(())
+    """(name, canonical JSON) of further fields of an endpoint's request, sorted: `("dimensions", "256")`."""
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether others serve it."""
+        return self.provider == "openai"
 
     @property
     def label(self) -> str:

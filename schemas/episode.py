@@ -18,6 +18,8 @@ class StopReason(StrEnum):
     TURN_LIMIT = "turn_limit"
     SUBJECT_ERROR = "subject_error"
     """The subject cannot answer this turn (a recording without it, context length exceeded): terminal."""
+    REFUSED = "refused"
+    """The endpoint or the model refused to answer this prompt (moderation, a content filter): terminal."""
     INFRA = "infra"
     """A fault of machine or service: the episode is owed again."""
     NOT_ASKED = "not_asked"
@@ -91,6 +93,12 @@ class Step(Frozen):
     """Further programs that were run on the answer within the dialogue."""
     labels: tuple[tuple[str, str], ...] = ()
     """Facts that a seat keeps with the step, by name."""
+    reasoning: str | None = None
+    """The model's thoughts before an answer, which nobody else in the dialogue sees."""
+    reasoning_tokens: int | None = Field(default=None, ge=0)
+    """Part of `output_tokens`; None where the endpoint did not count them."""
+    adapted: tuple[str, ...] = ()
+    """How the request differs from what was asked for, since the endpoint refused a part of it: `without seed`."""
 
     @property
     def is_scripted(self) -> bool:

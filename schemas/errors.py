@@ -8,9 +8,11 @@
     │   └── SchemaMismatch        a Parquet file written by another schema version
     ├── InfraError                a fault of machine or service, never of the model under test
     │   ├── SandboxUnavailable    the sandbox itself could not run a program
-    │   │   └── HostShortage      the machine, not the program, lacked memory or time; alone, the program may run
+    │   │   ├── HostShortage      the machine, not the program, lacked memory or time; alone, the program may run
+    │   │   └── ImageFault        the Docker image of one instance cannot be had, or not be used
     │   ├── ModelUnavailable      an endpoint did not give an answer
-    │   └── ServerUnavailable     a Prefect server or Dask cluster did not start or answer
+    │   ├── ServerUnavailable     a Prefect server or Dask cluster did not start or answer
+    │   └── DataUnavailable       no source of a public dataset gave its files
     ├── Unscorable                what a program needs is not there: a toolchain, a tree; no fault, and no verdict
     ├── NightVoid                 exit 3: the sandbox passed a known cheat, or failed a known good program
     ├── BudgetSpent               exit 4: a cap of the invocation's budget is met; nothing more is asked for
@@ -22,6 +24,8 @@ A message names the value, the place and the remedy. `str(error)` is what the co
 """
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 
 class ParleyError(Exception):
@@ -84,21 +88,41 @@ class Unscorable(ParleyError):
         return type(self), (str(self), self.reason)
 
 
+class ImageFault(SandboxUnavailable):
+    """The Docker image of one instance cannot be pulled or used. The message begins with the reason (`image_missing`).
+
+    `permanent` is true where trying again cannot help (no registry has it).
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), permanent=self.permanent), (str(self),)
+
+
 class ModelUnavailable(InfraError):
     """An endpoint gave no usable answer after all retries.
 
     `permanent` is true where asking again cannot help (wrong key, unknown model, no such path).
     `n_calls` is the number of requests that were sent for it, 0 and up: the endpoint may have charged for them.
+    `was_sent` is true where a request went out at all, even if it found no connection.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False, n_calls: int = 0) -> None:
+    def __init__(self, message: str, *, permanent: bool = False, n_calls: int = 0, was_sent: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
         self.n_calls = n_calls
+        self.was_sent = was_sent
 
 
 class ServerUnavailable(InfraError):
     """A Prefect server, a Dask cluster or a model's server did not start, or does not answer."""
+
+
+class DataUnavailable(InfraError):
+    """No source of a public dataset gave its files, or gave other files than expected."""
 
 
 class RunsFailed(ParleyError):

@@ -26,12 +26,22 @@ class TestSuite(Frozen):
     kind: SuiteKind = "statements"
 
 
+NO_TESTS = TestSuite(tests=("pass",))
+"""Suite of a task that no tests decide. Its text is never run."""
+
+
 class Instruction(Frozen):
     """A verifiable instruction I_k with its tests T_k."""
 
     instruction_id: str
     text: str
     suite: TestSuite
+
+
+RUNNER, COMMAND, SERVICES = "PARLEY_RUNNER", "PARLEY_COMMAND", "PARLEY_SERVICES"
+"""Names among a repository's variables that state its test runner, the words of its command, a line each, and the programs that
+serve its tests on loopback (JSON: of each `port`, and `arguments` of the environment's Python). The tests do not see them.
+Fields of their own would change the columns of the table of problems, and so make every kept lake need a migration."""
 
 
 class RepoSnapshot(Frozen):
@@ -59,6 +69,16 @@ class RepoSnapshot(Frozen):
     """Of the environment that its tests run in."""
     web_tests: tuple[str, ...] = ()
     """Tests among its lists that ask for public web pages, which no sandbox has: it is not scored then."""
+
+    @property
+    def runner(self) -> str:
+        """Kind of the project's own test runner (`django`, `sympy`, `unittest`); empty for pytest."""
+        return dict(self.variables).get(RUNNER, "")
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """That runner's script below the root, or `-m` and a module, with its arguments; the tests' names follow."""
+        return tuple(dict(self.variables).get(COMMAND, "").splitlines())
 
 
 class Problem(Frozen):

@@ -4,7 +4,7 @@ Each id names only what can change its layer. `run_id` leaves out limits of size
 grown, moved and resumed; `episode_id` leaves out what only scoring reads, so that a new way of scoring re-runs no dialogue.
 """
 
-from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -12,22 +12,14 @@ from schemas.audit import AuditMode
 from schemas.base import Frozen, added_later
 from schemas.content_id import content_id
 from schemas.embedding import EmbedderIdentity
-
-
-class Provider(StrEnum):
-    """Kinds of models, as a model's spec begins."""
-
-    EMBEDDED = "embedded"
-    OPENAI = "openai"
-    VLLM = "vllm"
-    RECORDED = "recorded"
-    CONTROL = "control"
+from schemas.endpoint_profile import EndpointProfile, MessageForm
 
 
 class ModelIdentity(Frozen):
     """Every property that can change a model's answers. Its address and key are in ModelEndpoint."""
 
-    provider: Provider
+    provider: str
+    """Kind of model, as its spec begins; see `tasks.language.providers`."""
     name: str
     revision: str = ""
     """Stated by the user, or `unpinned-<UTC date>` where an endpoint's weights cannot be known; engine version for local ones."""
@@ -37,11 +29,15 @@ class ModelIdentity(Frozen):
     """Digest of a chat template that the user sets; empty for the model's own."""
     serving: tuple[tuple[str, str], ...] = added_later(())
     """How Parley's own server of it was told to compute, where that can change an answer (dtype, ...); sorted by name."""
+    messages: MessageForm = added_later("auto")
+    """Form of the messages that it is asked by, where the user names one."""
+    profile: str = added_later("")
+    """Name and digest of the endpoint's profile, where the user names one."""
 
     @property
     def label(self) -> str:
         """The model's name in tables and folders, for example `openai:gpt-5`."""
-        return f"{self.provider.value}:{self.name}"
+        return f"{self.provider}:{self.name}"
 
 
 class ModelEndpoint(Frozen):
@@ -49,25 +45,44 @@ class ModelEndpoint(Frozen):
 
     base_url: str | None = None
     key_env: str | None = None
+    ca_file: str | None = None
+    """PEM file of authorities to trust beside the usual ones."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """(name, variable that holds the value) of the headers that each request has beside the usual ones."""
+    query: tuple[tuple[str, str], ...] = ()
+    """(name, value) of the parameters behind the path of each request, such as Azure's `api-version`."""
+    system_text: str = ""
+    """The user's own system text, before that of the benchmark. Ids hold its digest: `Sampling.system_prompt`."""
     path: str | None = None
     """Recording or weights on disk."""
     served_name: str | None = None
     """The name that a server of our own gives the model; without it the identity's."""
     replicas: tuple[str, ...] = ()
     """Base URLs of all servers of the model, where there are several; `base_url` is the first of them."""
+    profile: EndpointProfile | None = None
+    """Form of its requests to begin with; None for the protocol's own form."""
+    batches: str | None = None
+    """Folder that keeps what batches are under way, where requests go to the endpoint's batches; None where they do not."""
 
 
 class Sampling(Frozen):
     """How the subject's tokens are drawn. The default is greedy (CodeIF-Bench section 4.2)."""
 
-    temperature: float = Field(default=0.0, ge=0)
+    temperature: float | None = Field(default=0.0, ge=0)
+    """None leaves it to the endpoint: no temperature is sent."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
-    """Leave a leading <think> block out of the answer that tests and later turns see."""
+    """Leave thoughts out of the answer that tests and later turns see."""
     tools_as_text: bool = added_later(False)
     """Tell of tools, and call them, within the messages' text, even where the endpoint has a format of its own for them."""
+    reasoning_tags: str = added_later("auto")
+    """Marks of a thought in an answer's text: `auto` for all that Parley knows, `none`, or names separated by commas."""
+    request: tuple[tuple[str, str], ...] = added_later(())
+    """(name, canonical JSON) of further fields of the request's body, sorted: `("reasoning_effort", '"low"')`."""
+    system_prompt: str = added_later("")
+    """Digest of the user's own system text; empty without one. `ModelEndpoint.system_text` is the text."""
 
 
 class Limits(Frozen):
@@ -162,6 +177,14 @@ class RunSpec(Frozen):
     """The same where seats ask it: it can then change what is said."""
     audit: AuditMode = added_later("sample")
     """Passes that are audited. In no episode's id."""
+    refused: Literal["failed", "unscored"] = added_later("failed")
+    """What the tests of an answer count as, where the prompt was refused."""
+    simulator_sampling: Sampling | None = added_later(None)
+    """How the simulated user's tokens are drawn; None for the setting's own way (`Setting.simulated`)."""
+
+    templates: tuple[tuple[str, str], ...] = added_later(())
+    """(name, digest) of the user's own texts of questions and judge prompts, sorted by name. In no episode's id: questions are in
+    their dialogs' digests, and judge prompts change no dialogue."""
 
     @property
     def run_id(self) -> str:
@@ -180,6 +203,7 @@ class RunSpec(Frozen):
 
     def episode_ingredients(self, row_digest: str, sample: int) -> dict[str, object]:
         """Every value that can change an episode, by name; `why-rerun` compares them field by field."""
+        later = {"agent": self.agent, "embedder": self.embedder_in_play, "simulator_sampling": self.simulator_sampling}
         return {
             "benchmark": self.benchmark,
             "benchmark_version": self.benchmark_version,
@@ -193,7 +217,7 @@ class RunSpec(Frozen):
             "prompts": self.prompts,
             "sample": sample,
             "seed": self.seed + sample,
-            **{name: value for name, value in (("agent", self.agent), ("embedder", self.embedder_in_play)) if value is not None},
+            **{name: value for name, value in later.items() if value is not None},
         }
 
     def episode_id(self, row_digest: str, sample: int) -> str:

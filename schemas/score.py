@@ -31,6 +31,8 @@ class UnscoredReason(StrEnum):
     """The sandbox has no compiler or runtime for the answer's language."""
     NETWORK_MISSING = "network_missing"
     """The tests ask for public web pages, which no sandbox has."""
+    REFUSED = "refused"
+    """The endpoint or the model refused to answer the prompt."""
     JUDGE_UNPARSABLE = "judge_unparsable"
     """No answer of the judge could be read."""
     JUDGE_SILENT = "judge_silent"
@@ -51,6 +53,7 @@ _NO_FAULTS = frozenset(
         UnscoredReason.CONTEXT_LENGTH,
         UnscoredReason.TOOLCHAIN_MISSING,
         UnscoredReason.NETWORK_MISSING,
+        UnscoredReason.REFUSED,
     }
 )
 
@@ -59,7 +62,7 @@ def reason_of(episode: Episode, turn: int) -> UnscoredReason:
     """Why a round's answer has no verdict.
 
     An answer that nothing was decided about is our fault, and so is an answer that a fault prevented. A conversation that is
-    longer than the model's context is nobody's, nor is a source that is missing.
+    longer than the model's context is nobody's, nor is a refusal to one prompt, nor a source that is missing.
     """
     if episode.stop_reason is StopReason.NOT_ASKED:
         return UnscoredReason.SOURCE_MISSING
@@ -67,6 +70,8 @@ def reason_of(episode: Episode, turn: int) -> UnscoredReason:
         return UnscoredReason.ENVIRONMENT_MISSING
     if episode.answer(turn) is not None or episode.stop_reason is StopReason.INFRA:
         return UnscoredReason.INFRA
+    if episode.stop_reason is StopReason.REFUSED:
+        return UnscoredReason.REFUSED
     return UnscoredReason.CONTEXT_LENGTH if episode.is_too_long else UnscoredReason.NO_ANSWER
 
 

@@ -34,10 +34,14 @@ class FailureReason(StrEnum):
     """The program wrote into the runner's channel, or the answer has a file that steers its tests."""
     FORGED = "forged"
     """The audit convicted a pass: the tests also pass where they must fail."""
+    REFUSED = "refused"
+    """The prompt was refused, so there is no answer: it counts as failed."""
     TOOLCHAIN_MISSING = "toolchain_missing"
     """Unscored: the sandbox has no compiler or runtime for the answer's language."""
     SOURCE_MISSING = "source_missing"
     """Unscored: the tree that the tests run in is not there."""
+    IMAGE_MISSING = "image_missing"
+    """Infra: the Docker image that the tests run in could not be pulled."""
     NETWORK_MISSING = "network_missing"
     """Unscored: its tests ask for public web pages, which no sandbox has."""
 
@@ -139,6 +143,8 @@ class JudgeVerdict(Frozen):
     served_model: str | None = None
     is_reused: bool = False
     """Whether another run, or another dialogue of this one, had asked the same before."""
+    reasoning_tokens: int | None = Field(default=None, ge=0)
+    """Part of `output_tokens`; None where the endpoint did not count them."""
 
 
 class JudgeDriftAnswer(Frozen):

@@ -6,20 +6,21 @@ from pathlib import Path
 
 from prefect import task
 
-from schemas.errors import ParleyError
+from schemas.errors import ParleyError, UsageError
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks.construction import Constructed, ConstructionRequest
 from tasks.cache_policy import OPTIONS
-from tasks.driver.kept_calls import KeptCalls, KeptModel, KeptPrograms
+from tasks.driver.kept_calls import KeptCalls, KeptModel, open_build_book
 from tasks.driver.own_loop import OwnLoop
 from tasks.language.chat_model import ChatModel
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.language.opening import open_model
 from tasks.planning.builds.build_plan import BuildPlan
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.storage.parquet_store import Lake
 from tasks.storage.vectors import Vectors
+from tasks.worker.program_book import BookReader, ProgramBook
 from tasks.worker.purse import MeteredEmbedder, Purse, metered
 
 
@@ -52,7 +53,8 @@ def construct(
         role.role: KeptModel(role.model, role.role, kept, _opener(plan, place, lambda: loop.in_main_thread(find_served), purse))
         for place, role in enumerate(plan.spec.roles)
     }
-    programs, vectors = KeptPrograms(plan, kept), None
+    book = open_build_book(plan, kept) if plan.construction.runs_programs else None
+    vectors = None
     if plan.spec.embedder is not None:
         access = open_embedder(plan.spec.embedder, lambda: loop.in_main_thread(find_embedder))
         vectors = Vectors(Lake(plan.home.lake), MeteredEmbedder(access, purse) if purse else access)
@@ -61,15 +63,23 @@ def construct(
         models=models,
         sampling={role.role: role.sampling for role in plan.spec.roles},
         options=plan.options,
-        programs=programs,
+        programs=BookReader(lambda: _require_book(plan, book)),
         embedder=vectors,
         limit=plan.request.limit,
+        resources={name: Path(place) for name, place in plan.request.resources.items()},
     )
     try:
         return loop.run(_constructed(plan, request, kept, models, vectors))
     finally:
-        programs.close()
+        if book is not None:
+            book.close()
         kept.close()
+
+
+def _require_book(plan: BuildPlan, book: ProgramBook | None) -> ProgramBook:
+    if book is None:
+        raise UsageError(f"{plan.request.what} has a program run: its construction must say runs_programs=True")
+    return book
 
 
 def _opener(
@@ -81,7 +91,7 @@ def _opener(
     def opened() -> ChatModel:
         model = open_model(
             who,
-            find_served().get(who, endpoint),
+            place_of(who, endpoint, find_served()),
             concurrency=concurrency_by_endpoint(plan)[endpoint_of(who, endpoint)],
             gold=lambda problem_id, turn: plan.benchmark.play.gold_answer(problem=problems[problem_id], turn=turn),
             check_served_model=asked.check_served_model,

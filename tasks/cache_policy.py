@@ -1,7 +1,7 @@
 """How Prefect treats our tasks: the one cache policy, and the failures that are worth another try.
 
 The lake and the journal say what is done, and every task asks them first. Prefect's own cache could only repeat their answer, or
-contradict it after files were removed, since a hit does not look for them. So it is off. See DECISIONS.
+contradict it after files were removed, since a hit does not look for them. So it is off. See decision 0006.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ from schemas.audit import ForgeryAudit
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck, RunEpisode
-from schemas.lake.rows import to_arrow
+from schemas.lake.rows import ModelRows, to_arrow
 from schemas.verdict import JudgeVerdict
 from tasks.benchmarks.contract import Due
 from tasks.cache_policy import OPTIONS
@@ -81,7 +81,7 @@ class QualityGate:
             dialog_rounds=rounds,
         )
 
-    def test_verdicts(self, verdicts: pa.Table, episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
+    def test_verdicts(self, verdicts: pa.Table, episodes: ModelRows[Episode], expected: frozenset[tuple[str, int, str]]) -> None:
         """Check the verdicts on these episodes; `expected` holds (episode id, turn, instruction id) of each one due."""
         self._seal("test_verdicts")
         if not self._plan.runs_programs:
@@ -103,7 +103,7 @@ class QualityGate:
         self._check("forgery_audit", audits, episode_facts=self._facts, expected_audits=expected)
 
     def judgements(
-        self, judged: Sequence[JudgeVerdict], episodes: Sequence[Episode], expected: frozenset[tuple[str, int, str, str]]
+        self, judged: Sequence[JudgeVerdict], episodes: ModelRows[Episode], expected: frozenset[tuple[str, int, str, str]]
     ) -> None:
         """Check the judgements; `expected` holds (episode id, turn, rubric, dimension) of each one due."""
         plan = self._plan
@@ -121,7 +121,7 @@ class QualityGate:
             expected_judgements=expected,
         )
 
-    def scores(self, episodes: Sequence[Episode]) -> None:
+    def scores(self, episodes: ModelRows[Episode]) -> None:
         """Check the scores as they lie in the lake, from where they are published."""
         plan, benchmark, due = self._plan, self._plan.benchmark, self._due(episodes)
         self._seal("scores")
@@ -154,7 +154,7 @@ class QualityGate:
             for w in self._plan.members
         }
 
-    def _rounds(self, episodes: Sequence[Episode]) -> dict[str, int]:
+    def _rounds(self, episodes: ModelRows[Episode]) -> dict[str, int]:
         """Return each episode's last round that a row may name.
 
         A fault may end an episode before the answer of a round: rows on the missing answer name that round, unscored.
@@ -165,9 +165,10 @@ class QualityGate:
             for e in episodes
         }
 
-    def _due(self, episodes: Sequence[Episode]) -> dict[str, Due]:
+    def _due(self, episodes: ModelRows[Episode]) -> dict[str, Due]:
         plan = self._plan
-        return {episode.episode_id: plan.due(plan.dialogs[episode.row_digest]) for episode in episodes}
+        names, digests = (episodes.data[column].to_pylist() for column in ("episode_id", "row_digest"))
+        return {name: plan.due(plan.dialogs[digest]) for name, digest in zip(names, digests, strict=True)}
 
     def _folder(self, table: str) -> Path:
         return self._plan.lake.folder(table, **self._plan.keys)

@@ -2,28 +2,36 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from prefect import task
 
+from sandbox.workspace.interface import image_of
+from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import Episode, Step
 from schemas.lake.records import RunEpisode
 from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.cache_policy import OPTIONS
+from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.fan_out import closing_run, dealt_shards, fan_out, living_workers, shard_size
 from tasks.driver.run_ahead import RunAhead, running_ahead
 from tasks.language.embedding import EmbedderAccess
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
+from tasks.planning.participants.found_profiles import join_profiles
 from tasks.planning.plan import RunPlan
+from tasks.storage.files.pulled_images import PulledImages
 from tasks.storage.journaling.journal import read_journal
 from tasks.storage.journaling.merging import merge_episodes
 from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.owed import WantedEpisode, unfinished
+from tasks.worker.call_log import CallLog
 from tasks.worker.converse_shard import converse_shard
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.purse import Purse
@@ -42,10 +50,14 @@ class Conversed:
     """Programs that were run within the dialogues and beside them."""
     n_owed: int = 0
     error: str | None = None
+    is_permanent: bool = False
+    """Asking again cannot help against the faults that are left."""
     kept: Mapping[str, tuple[Step, ...]] = field(default_factory=dict[str, tuple[Step, ...]])
     """Episode that was taken up again -> its kept steps, which were not asked for again."""
     is_cut: bool = False
     """A cap of the budget stopped it."""
+    profiles: dict[str, EndpointProfile] = field(default_factory=dict[str, EndpointProfile])
+    """Role -> what the workers found out about its endpoint."""
 
 
 @task(name="converse", task_run_name="converse {title}", **OPTIONS)
@@ -56,6 +68,7 @@ def converse(
     title: str,
     on_result: Callable[[ConverseResult], None] = lambda _: None,
     on_all_begun: Callable[[], None] = lambda: None,
+    deciding: DecideAhead | None = None,
 ) -> Conversed:
     """Play the owed episodes, each at most three times where infra ends it. Remove the journal once Parquet holds all of it.
 
@@ -63,6 +76,7 @@ def converse(
 
     Args:
         on_all_begun: called when the workers have all that there is to play: another run's dialogues may begin beside them.
+        deciding: decides the run's comparison meanwhile. Dialogues are then begun in its order, and none once it is decided.
     """
     done, lost = Conversed(), []
     with closing_run(client, plan.run_id):
@@ -72,49 +86,89 @@ def converse(
                 break
             if attempt and not lost:  # a dead worker is replaced at once; a service in trouble needs a while
                 time.sleep(_RETRY_DELAY_S * 2**attempt)
+            expect_images(plan, owed)
             tried = replace(context, invocation=f"{context.invocation}-{attempt}")
             n_workers = len(living_workers(client))
-            size, shards = _shard_size(plan, tried, owed, n_workers), _shards(plan, tried, owed, n_workers)
+            size = _shard_size(plan, tried, owed, n_workers)
+            shards = _shards(plan, tried, owed, n_workers, deciding.order if deciding else ())
             if not attempt:
                 done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
             with (
                 shard_try(plan.home.tries(plan.run_id), tried.invocation),
-                running_ahead(plan, tried, client, (w.episode_id for w in owed)) as ahead,
+                _beside(plan, tried, client, owed, deciding) as ahead,
             ):
 
-                def played(result: ConverseResult, ahead: RunAhead = ahead) -> None:
+                def played(result: ConverseResult, ahead: RunAhead | DecideAhead = ahead) -> None:
                     ahead.take(result)
                     on_result(result)
 
                 limit = context.shards_at_once
+                waiting = 1 if deciding else 2
                 results, lost = fan_out(
                     client,
                     converse_shard,
                     shards,
                     played,
-                    at_once=limit or 2 * -(-context.concurrency // size),  # as many wait there as are played: none waits for us
+                    at_once=limit
+                    or waiting * -(-context.concurrency // size),  # as many wait there as are played: none waits for us
                     in_turn=limit is None,
                     on_all_begun=on_all_begun,
+                    is_enough=deciding.is_enough if deciding else lambda: False,
+                    is_ahead=deciding.is_behind if deciding else lambda: False,
                 )
             done.model_calls += sum(result.model_calls for result in results)
+            for result in results:
+                join_profiles(done.profiles, result.profiles)
             done.n_run += sum(result.n_run for result in results) + ahead.n_run
             done.is_cut = any(result.n_cut for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
             is_stuck = not lost and all(result.n_infra == result.n_episodes for result in results)
             is_pointless = not lost and all(result.permanent for result in results if result.n_infra)
+            done.is_permanent = is_pointless and any(result.n_infra for result in results)
+            if deciding and deciding.is_decided:
+                deciding.close(plan)
+                deciding = None
+                if not results:
+                    continue
             if is_stuck or is_pointless or done.is_cut:
                 break
     done.n_owed = len(plan.owed())
     if not done.n_owed:
-        done.error = None
+        done.error, done.is_permanent = None, False
     settle(plan)
     return done
 
 
-def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...], n_workers: int = 1) -> list[ConverseShard]:
+def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
+    """Note which Docker images the pending episodes need, so that those are the last to be removed."""
+    if not plan.images:
+        return
+    environments = {name: problem.repo.environment if problem.repo else "" for name, problem in plan.problems.items()}
+    PulledImages(plan.home.images).expect((image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed)
+
+
+@contextmanager
+def _beside(
+    plan: RunPlan, context: RunContext, client: Any, owed: Sequence[WantedEpisode], deciding: DecideAhead | None
+) -> Iterator[RunAhead | DecideAhead]:
+    """Run programs beside the dialogues: for a decision where there is one to reach, else on idle processors."""
+    if deciding is None:
+        with running_ahead(plan, context, client, (w.episode_id for w in owed)) as ahead:
+            yield ahead
+    else:
+        with deciding.deciding(context):
+            yield deciding
+
+
+def _shards(
+    plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...], n_workers: int = 1, order: Sequence[str] = ()
+) -> list[ConverseShard]:
     """Begun episodes first, then the others, the longest dialogues first, so that none of them is left alone at the end.
 
     In small shards, as many episodes for each worker.
+
+    Args:
+        order: problems in the order in which they must be begun instead.
     """
     ids = [w.episode_id for w in owed]
     stored = {e.episode_id: e for e in from_arrow(plan.episodes.rows(ids), Episode)}
@@ -132,8 +186,22 @@ def _shards(plan: RunPlan, context: RunContext, owed: tuple[WantedEpisode, ...],
         )
         for w in owed
     ]
-    jobs.sort(key=lambda job: (-len(job.steps), -len(job.dialog.turns)))
+    rank = _ranks_in_talks(plan, jobs)
+    jobs.sort(key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns)))
+    place = {problem: number for number, problem in enumerate(order)}
+    jobs.sort(key=lambda job: place.get(job.problem.problem_id, 0))
     return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)]
+
+
+def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, int]:
+    """Return episode id -> its place among the episodes after the same talk, so that an agent takes all talks in side by side."""
+    found: dict[str, int] = {}
+    n_after: Counter[str | None] = Counter()
+    for job in jobs if plan.spec.agent is not None else ():
+        if job.dialog.context_id is not None:
+            found[job.episode_id] = n_after[job.dialog.context_id]
+            n_after[job.dialog.context_id] += 1
+    return found
 
 
 def _shard_size(plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int) -> int:
@@ -181,6 +249,7 @@ def context_for(
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
     embedder: EmbedderAccess | None = None,
     purse: Purse | None = None,
+    calls: CallLog | None = None,
 ) -> RunContext:
     """What the run's shards share; each endpoint's concurrency is split over the worker processes.
 
@@ -189,13 +258,14 @@ def context_for(
         served: where each model is that is served on this machine for this run.
         embedder: where seats that ask for vectors reach it.
         purse: the caps of the invocation.
+        calls: log of model calls, for metrics.
     """
     request, spec, limits = plan.request, plan.spec, concurrency_by_endpoint(plan)
     subject_at = simulator_at = endpoint_of(spec.subject, plan.subject)
     simulator = None
     if spec.simulator is not None and plan.simulator is not None:
         simulator_at = endpoint_of(spec.simulator, plan.simulator)
-        simulator = served.get(spec.simulator, plan.simulator)
+        simulator = place_of(spec.simulator, plan.simulator, served)
     of_subject, of_simulator = limits[subject_at], limits[simulator_at]
     least = min(of_subject, of_simulator)
     return RunContext(
@@ -203,7 +273,7 @@ def context_for(
         lake=plan.home.lake_at,
         invocation=secrets.token_hex(8),
         spec=spec,
-        subject=served.get(spec.subject, plan.subject),
+        subject=place_of(spec.subject, plan.subject, served),
         simulator=simulator,
         concurrency=max(1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers),
         subject_concurrency=max(1, of_subject // workers),
@@ -218,4 +288,5 @@ def context_for(
         patience_s=request.model.patience_s,
         embedder=embedder and embedder.shared_by(workers),
         purse=purse,
+        calls=calls,
     )

@@ -13,7 +13,7 @@ from tasks.benchmarks.scores import ScoreRequest
 from tasks.cache_policy import OPTIONS
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan
-from tasks.storage.parquet_store import Lake
+from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
 from tasks.worker.purse import MeteredEmbedder, Purse
 
@@ -44,16 +44,22 @@ def embed(
     assert identity is not None
     texts = dict.fromkeys(text for request in requests for text in wanted(request))
     with suppress(BudgetSpent):
-        return asyncio.run(_find(plan.lake, identity, tuple(texts), find_access, purse))
+        return asyncio.run(_find(plan, identity, tuple(texts), find_access, purse))
     return None
 
 
 async def _find(
-    lake: Lake, identity: EmbedderIdentity, texts: Sequence[str], find_access: Callable[[], EmbedderAccess], purse: Purse | None
+    plan: RunPlan,
+    identity: EmbedderIdentity,
+    texts: Sequence[str],
+    find_access: Callable[[], EmbedderAccess],
+    purse: Purse | None,
 ) -> "Mapping[str, Vector]":
-    embedder = open_embedder(identity, find_access)
-    vectors = Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+    sends = SendLog(plan.home.sends(plan.run_id))
+    embedder = open_embedder(identity, find_access, on_send=sends.count_embedder)
+    vectors = Vectors(plan.lake, MeteredEmbedder(embedder, purse) if purse else embedder)
     try:
         return await vectors.find(texts)
     finally:
         await vectors.aclose()
+        sends.close()

@@ -78,7 +78,22 @@ def _finished(plan: RunPlan) -> set[str]:
     return {part.stem.removeprefix("part-") for part in parts if plan.lake.is_whole("test_verdicts", part)}
 
 
-def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> frozenset[tuple[str, int, str]]:
+@dataclass(frozen=True)
+class Expected:
+    """Facts about a run's answers, known before their programs run."""
+
+    verdicts: frozenset[tuple[str, int, str]] = frozenset()
     """(episode, turn, instruction) of every verdict that the run must have."""
-    tests = ((e.episode_id, test) for e in episodes for test in test_runs(context, item_of(plan, e)))
-    return frozenset((episode_id, test.turn, name) for episode_id, test in tests for name, _ in test.rows)
+    n_unreadable: int = 0
+    """Answers in which no program was found."""
+
+
+def expected_verdicts(context: RunContext, plan: RunPlan, episodes: Sequence[Episode]) -> Expected:
+    """Return which verdicts the run must have, and how many of its answers hold no program."""
+    verdicts, unreadable = set[tuple[str, int, str]](), set[tuple[str, int]]()
+    for episode in episodes:
+        for test in test_runs(context, item_of(plan, episode)):
+            verdicts.update((episode.episode_id, test.turn, name) for name, _ in test.rows)
+            if test.code is not None and not test.is_readable:
+                unreadable.add((episode.episode_id, test.turn))
+    return Expected(frozenset(verdicts), len(unreadable))

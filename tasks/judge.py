@@ -9,11 +9,13 @@ from typing import Any
 from prefect import task
 
 from schemas.content_id import content_id
+from schemas.endpoint_profile import EndpointProfile
 from schemas.verdict import JudgeVerdict
 from tasks.cache_policy import OPTIONS
 from tasks.driver.fan_out import closing_run, fan_out, living_workers
 from tasks.driver.judging import JUDGE_SHARDS_AT_ONCE, Judgements, Wanted, judge_shards
 from tasks.judging.judgement import Judgement
+from tasks.planning.participants.found_profiles import join_profiles
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.segments import remove_segments
 from tasks.worker.jobs import JudgeContext, JudgeResult
@@ -38,6 +40,10 @@ class Judged:
     n_reused: int = 0
     """Judgements on the run's dialogues that were known already."""
     error: str | None = None
+    is_permanent: bool = False
+    """Asking again cannot help against the faults that are left."""
+    profiles: dict[str, EndpointProfile] = field(default_factory=dict[str, EndpointProfile])
+    """Role -> what the workers found out about its endpoint."""
     is_cut: bool = False
     """A cap of the budget stopped it. All answers lie beside the tables."""
     asked: tuple[JudgeVerdict, ...] = field(default=(), repr=False)
@@ -102,10 +108,13 @@ def _asked(
             shards = judge_shards(context, owed, len(living_workers(client)), secrets.token_hex(4))
             results, lost = fan_out(client, judge_shard, shards, on_result, at_once=JUDGE_SHARDS_AT_ONCE, in_turn=True)
             known = judgements.known()
+            for result in results:
+                join_profiles(done.profiles, result.profiles)
             done.model_calls += sum(result.model_calls for result in results)
             done.error = next((r.error for r in results if r.error), "a worker process died" if lost else None)
             done.is_cut = any(result.n_cut for result in results)
             faulty = [result for result in results if result.n_infra]
+            done.is_permanent = bool(faulty) and not lost and all(result.permanent for result in faulty)
             if done.is_cut:
                 break
             if not lost and (all(r.n_infra == r.n_jobs for r in results) or (faulty and all(r.permanent for r in faulty))):

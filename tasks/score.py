@@ -8,64 +8,85 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from prefect import task
 
-from schemas.content_id import content_id
+from schemas.content_id import rows_id
 from schemas.episode import Episode
+from schemas.lake.rows import ModelRows, to_arrow
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.cache_policy import OPTIONS
+from tasks.driver.fan_out import even_shards
+from tasks.driver.judging import by_episode
 from tasks.planning.plan import RunPlan
 from tasks.storage.audited import verdict_table
 from tasks.storage.contexts import context_of
+from tasks.storage.owed import WantedEpisode
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
+
+_REQUESTS = 200
+"""Requests whose episodes and verdicts are in memory together."""
 
 
 @task(name="score", task_run_name="score {title}", **OPTIONS)
 def score(
     plan: RunPlan,
-    episodes: Sequence[Episode],
-    verdicts: Sequence[TestVerdict],
+    episodes: ModelRows[Episode],
+    verdicts: ModelRows[TestVerdict],
     title: str,
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
-) -> tuple[Score, ...]:
+) -> ModelRows[Score]:
     """Score every metric of every turn, or give the reason for a missing value. Replaces the run's scores in the lake."""
-    requests = score_requests(plan, episodes, verdicts, judged, vectors)
-    scores = tuple(row for request in requests for row in plan.benchmark.scores.score(request))
-    name = content_id(scores)
-    plan.lake.write_part("scores", scores, name, **plan.keys)
+    pieces = [to_arrow("scores", ())]
+
+    def made() -> Iterator[Score]:
+        for request in score_requests(plan, episodes, verdicts, judged, vectors):
+            rows = plan.benchmark.scores.score(request)
+            pieces.append(to_arrow("scores", rows))
+            yield from rows
+
+    name = rows_id(made())
+    scores = pa.concat_tables(pieces).combine_chunks()
+    plan.lake.write_arrow("scores", scores, name, **plan.keys)
     plan.lake.keep_only("scores", (name,), **plan.keys)
-    return scores
+    return ModelRows(scores, Score)
 
 
 def score_requests(
     plan: RunPlan,
-    episodes: Sequence[Episode],
-    verdicts: Sequence[TestVerdict],
+    episodes: ModelRows[Episode],
+    verdicts: ModelRows[TestVerdict],
     judged: Sequence[JudgeVerdict] = (),
     vectors: "Mapping[str, Vector]" = MappingProxyType({}),
 ) -> Iterator[ScoreRequest]:
     """One request for each problem and sample that has episodes, in the order of the dataset."""
-    by_episode: dict[str, list[TestVerdict]] = defaultdict(list)
-    for verdict in verdicts:
-        by_episode[verdict.episode_id].append(verdict)
-    judgements: dict[str, list[JudgeVerdict]] = defaultdict(list)
-    for judgement in judged:
-        judgements[judgement.episode_id].append(judgement)
-    existing = {episode.episode_id: episode for episode in episodes}
-    played: dict[tuple[str, int], list[Played]] = defaultdict(list)
+    judgements, options = by_episode(judged), plan.options
+    episode_at = {name: at for at, name in enumerate(episodes.data["episode_id"].to_pylist())}
+    verdicts_at: dict[str, list[int]] = defaultdict(list)
+    for at, name in enumerate(verdicts.data["episode_id"].to_pylist()):
+        verdicts_at[name].append(at)
+    groups: dict[tuple[str, int], list[WantedEpisode]] = defaultdict(list)
     for member in plan.members:
-        episode = existing.get(member.episode_id)
-        if episode is not None:
-            name = episode.episode_id
-            context = context_of(plan.lake, member.dialog)
-            one = Played(member.dialog, episode, tuple(by_episode[name]), tuple(judgements[name]), context)
-            played[member.dialog.problem_id, member.sample].append(one)
-    for (problem_id, sample), ones in played.items():
-        problem, options = plan.problems[problem_id], plan.options
-        yield ScoreRequest(problem, sample, plan.run_id, plan.spec.setting, options, tuple(ones), vectors)
+        if member.episode_id in episode_at:
+            groups[member.dialog.problem_id, member.sample].append(member)
+    for some in even_shards(groups.items(), _REQUESTS):
+        ids = [member.episode_id for _, group in some for member in group]
+        played = iter(episodes.take([episode_at[name] for name in ids]))
+        decided = by_episode(verdicts.take([at for name in ids for at in verdicts_at.get(name, ())]))
+        for (problem_id, sample), group in some:
+            ones = tuple(
+                Played(
+                    member.dialog,
+                    next(played),
+                    tuple(decided.get(member.episode_id, ())),
+                    tuple(judgements.get(member.episode_id, ())),
+                    context_of(plan.lake, member.dialog),
+                )
+                for member in group
+            )
+            yield ScoreRequest(plan.problems[problem_id], sample, plan.run_id, plan.spec.setting, options, ones, vectors)
 
 
 def plain_verdict_rows(plan: RunPlan) -> pa.Table:

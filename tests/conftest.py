@@ -59,8 +59,9 @@ LONGEST_FIRST = (
 )
 """Modules that begin before all others: one of them begun at the end would keep a single processor at work."""
 USED_BY_TESTS = (
-    *("PARLEY_SPHINX", "PARLEY_OPENHANDS", "PARLEY_UDE", "PARLEY_BIGCODEBENCH"),
-    *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF"),
+    *("PARLEY_SPHINX", "PARLEY_DJANGO", "PARLEY_SYMPY", "PARLEY_REQUESTS", "PARLEY_UDE", "PARLEY_BIGCODEBENCH"),
+    *("PARLEY_OPENHANDS", "PARLEY_MINI_SWE_AGENT"),
+    *("PARLEY_MEMORYCODE", "PARLEY_MIFEVAL", "PARLEY_MULTIIF", "PARLEY_HIPPORAG"),
 )
 """Beginnings of variables that name public data, or a program, which a test uses. Others would change what is tested."""
 

@@ -23,11 +23,17 @@ LAYERS = {
 TOP_LEVEL = {
     *(*PACKAGES, "tests", "docs"),
     *(".ci", ".github", ".gitignore", ".gitattributes", ".pre-commit-config.yaml", ".python-version"),
-    *("README.md", "CHANGELOG.md", "DECISIONS.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-    *("Makefile", "pyproject.toml", "prefect.yaml", "nightly.yaml"),
-    *("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+    *("Makefile", "mkdocs.yml", "pyproject.toml", "prefect.yaml", "nightly.yaml"),
+    *("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock", "requirements-docs.lock"),
+    *(
+        "requirements-bigcodebench.lock",
+        "requirements-openhands.lock",
+        "requirements-mini-swe-agent.lock",
+        "requirements-telemetry.lock",
+    ),
 }
-MAX_LINES, MAX_LINES_OF_TESTS = 306, 320
+MAX_LINES, MAX_LINES_OF_TESTS = 400, 400
 BENCHMARKS = tuple(path.parent.name for path in sorted(ROOT.glob("tasks/benchmarks/*/__init__.py")))
 REGISTRY = "tasks/benchmarks/registry.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")

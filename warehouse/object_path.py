@@ -6,7 +6,7 @@ listings show it from then on: these stores promise both. There are no folders; 
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -164,19 +164,19 @@ class ObjectPath(_PathLike):
         with self._asked():
             return bytes(self._fs.cat_file(self._key))
 
-    def read_each(self, pattern: str) -> Iterator[bytes]:
-        """Contents of the objects right below it whose name fits, in the order of their names. Many are fetched at once."""
-        keys = sorted(path._key for path in self.glob(pattern))
-        for start in range(0, len(keys), _AT_ONCE):
-            batch = keys[start : start + _AT_ONCE]
+    def read_each(self, paths: "Sequence[ObjectPath]") -> "Iterator[tuple[ObjectPath, bytes]]":
+        """Yield objects of this store with their contents. Many are fetched at once; removed ones are left out."""
+        for start in range(0, len(paths), _AT_ONCE):
+            batch = paths[start : start + _AT_ONCE]
             with self._asked():
-                found = self._fs.cat(batch, on_error="return")
-                for content in (found[key] for key in batch):
+                found = self._fs.cat([path._key for path in batch], on_error="return")
+                for path in batch:
+                    content = found[path._key]
                     if isinstance(content, FileNotFoundError):
                         continue  # removed since it was listed
                     if isinstance(content, Exception):
                         raise content
-                    yield content
+                    yield path, content
 
     def remove_below(self) -> None:
         """Remove all objects below it."""

@@ -8,6 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from schemas.errors import UsageError
+from warehouse.comparison.asked import ASKED
+from warehouse.comparison.decided import Decisions
+from warehouse.comparison.judge_moves import JudgeMoves
+from warehouse.comparison.pairs import Directions, compare_scores, comparison_rows
+from warehouse.comparison.runs import ComparedRun, read_runs
 from warehouse.connect import connect, identifier, warehouse_path
 from warehouse.curves import CurveTable, curve_table
 
@@ -77,6 +82,21 @@ class SiteRows:
         """The checkpoints of each family in their order, a row for each series and metric."""
         return self._labelled(self.rows("select * from history order by family, series, metric, position"))
 
+    def events(self) -> list[dict[str, Any]]:
+        """Events of comparisons and histories with the night of their run: what changed, and both levels."""
+        return self._labelled(
+            self.rows(
+                """
+                select night_id, event, run_id, other_run_id, model, setting, metric, other_mean as old, mean as new, family
+                from comparisons where event is not null
+                union all
+                select night_id, event, run_id, null, model, setting, metric, event_before, event_after, family
+                from history where event is not null
+                order by all
+                """
+            )
+        )
+
     def last_compared_night(self) -> str | None:
         """The latest night of which runs were compared with others; None where none was."""
         found = self.rows(
@@ -113,7 +133,7 @@ class SiteRows:
                 inner join models using (model, revision, weights_digest, chat_template)
                 where run_id = $run and role <> 'judge'),
             paid as (
-                select episode_id, count(*) as n, list((told * of_told + said * of_said) / 1e6) filter (n_unknown = 0) as parts
+                select episode_id, count(*) as n, list(tokens_usd(told, said, of_told, of_said)) filter (n_unknown = 0) as parts
                 from asked left join prices using (role) group by episode_id)
             select episodes.*, tests.* exclude (episode_id), spent.* exclude (episode_id), runs.setting as run_setting,
                 if(len(list_filter(parts, lambda usd: usd is not null)) = paid.n, list_sum(parts), null) as usd
@@ -186,6 +206,25 @@ class SiteRows:
     def table(self, name: str) -> list[dict[str, Any]]:
         """All rows of a result table."""
         return self._labelled(self.rows(f"select * from {identifier(name)} order by all"))
+
+    @cached_property
+    def _compared_runs(self) -> Mapping[str, ComparedRun]:
+        return {run.run_id: run for run in read_runs(self._connection)}
+
+    def are_comparable(self, old: str, new: str) -> bool:
+        """Tell whether two runs were asked the same: setting, data, options, simulated user and share of the tasks."""
+        runs = [self._compared_runs[run_id] for run_id in (old, new)]
+        return len({(run.condition, run.task_share, run.subsample_seed) for run in runs}) == 1
+
+    def compared(self, old: str, new: str, directions: Directions) -> list[dict[str, Any]]:
+        """Compare two runs now: rows as in the table `comparisons`, without events.
+
+        Args:
+            directions: which way of each metric is better.
+        """
+        run, other = self._compared_runs[new], self._compared_runs[old]
+        between = JudgeMoves(self._connection).between(run, other), Decisions(self._connection).between(run, other)
+        return comparison_rows(run, other, ASKED, compare_scores(self._connection, new, old), directions, *between)
 
     def changed(self, old: str, new: str) -> list[dict[str, Any]]:
         """Dialogues of two runs, by problem and sample, with a metric's mean that is not the same in both."""

@@ -13,7 +13,9 @@ from typer._click.exceptions import ClickException
 from flows.cli.commands import build as cli_build
 from flows.cli.commands import checkpoints as cli_checkpoints
 from flows.cli.commands import data as cli_data
+from flows.cli.commands import datasets as cli_datasets
 from flows.cli.commands import demo as cli_demo
+from flows.cli.commands import models as cli_models
 from flows.cli.commands import nightly as cli_nightly
 from flows.cli.commands import read as cli_read
 from flows.cli.commands import run as cli_run
@@ -29,7 +31,7 @@ app = typer.Typer(
     name="parley",
     help="Evaluate code LLMs in conversation: nightly, resumable, with honest denominators.",
     epilog="Start with `parley demo`. Exit codes: 0 done, 1 failed, 2 usage, 3 done but withheld by a quality check,"
-    " 4 stopped at a cap of its budget.",
+    " 4 stopped at a cap of its budget, 5 done with an event that --fail-on names.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -39,8 +41,10 @@ cli_demo.add_to(app)
 cli_run.add_to(app)
 cli_nightly.add_to(app)
 cli_data.add_to(app)
+cli_datasets.add_to(app)
 cli_build.add_to(app)
 cli_checkpoints.add_to(app)
+cli_models.add_to(app)
 cli_read.add_to(app)
 cli_upkeep.add_to(app)
 

@@ -5,6 +5,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import distributions
 from importlib.util import find_spec
 
 from sandbox import registry
@@ -39,6 +41,8 @@ def _findings(home: Home) -> Iterator[Finding]:
         yield _try("sandbox bubblewrap", lambda: _sandbox("bubblewrap"), optional=True)
     yield _try("Java", lambda: _toolchain(default, "java"), optional=True)
     yield _try("JavaScript", lambda: _toolchain(default, "javascript"), optional=True)
+    yield from _environments()
+    yield from _agents()
     yield Finding("memory limit", True, what_bounds_memory())
     yield _try("calibration", lambda: _calibration(home))
     yield _try("benchmarks", _benchmarks)
@@ -75,6 +79,29 @@ def _toolchain(name: str, kind: SuiteKind) -> str:
     if fault:
         raise Unscorable(fault)
     return "javac" if kind == "java" else f"node with {', '.join(MODULES_OF_SETS)}"
+
+
+def _environments() -> Iterator[Finding]:
+    """Report each benchmark's environment of packages."""
+    from tasks.benchmarks import registry as benchmarks
+
+    for benchmark in map(benchmarks.load, benchmarks.names()):
+        for version, name in benchmark.programs.environments.items():
+            folders = benchmark.programs.package_folders(version)
+            n_packages = len({found.name for found in distributions(path=list(folders))}) if folders else 0
+            missing = f"not installed: `make {name}`, or `parley run --skip-missing-packages`"
+            detail = f"{n_packages} in {folders[0]}" if folders else missing
+            yield Finding(f"packages of {benchmark.name}", True if folders else None, detail)
+
+
+def _agents() -> Iterator[Finding]:
+    """Report what agents need beside Parley."""
+    from tasks.dialogue.agents import registry as agents
+
+    for agent in map(agents.load, agents.names()):
+        if agent.check is not None:
+            options = {option.name: option.default for option in agent.options}
+            yield _try(f"agent {agent.name}", partial(agent.check, options), optional=True)
 
 
 def _calibration(home: Home) -> str:

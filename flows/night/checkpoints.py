@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flows.night.before.places import require_places
 from flows.night.config import NightlyConfig
-from flows.night.telling.notify import send, source_word
+from flows.night.telling.reporting import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind
@@ -129,7 +129,6 @@ def night_requests(
     if not requests and plan.sighting.unread:
         raise UsageError("; ".join(f"source {one.source.place}: {one.reason}" for one in plan.sighting.unread))
     if keep:
-        if plan.unread:
-            send(settings.notify, [source_word(plan.unread)])
+        report_sources(settings.notify, home, plan.unread)
         keep_checkpoints(home, [one.found for one in plan.tonight])
     return requests

@@ -9,16 +9,20 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from flows.night.telling.notify import Notify
+from flows.site.target import SiteTarget
 from sandbox import registry as sandboxes
 from sandbox.registry import default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
+from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
 from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
 from tasks.checkpoints.source import CheckpointSource
+from tasks.datasets.located import dataset_named
+from tasks.language.providers import registry as providers
 from tasks.metrics import registry as metrics
 from tasks.planning.dataset import located
 from tasks.planning.participants.choice import find_setting
@@ -32,6 +36,8 @@ class BenchmarkEntry(BenchmarkRequest):
     """Specs of the night's models that are run on it; all where none is named."""
     audit: AuditMode | None = None
     """Passes to audit in its runs; without it the night's `audit`."""
+    decide: DecisionRule | None = None
+    """Rule by which its runs stop asking early; without it the night's `decide`."""
 
 
 class NightlyConfig(Frozen):
@@ -64,10 +70,18 @@ class NightlyConfig(Frozen):
     """Makes the vectors of texts, for the settings that read some."""
     comparison: ComparisonRequest | None = None
     """A baseline, and the losses that are regressions; without it as stated before, if ever."""
+    decide: DecisionRule | None = None
+    """Stop asking once a run's comparison with a baseline is decided; without it all is asked."""
     budget: Budget | None = None
     """Where a night stops; without it nowhere."""
     notify: Notify | None = None
-    """Of what to send word, and where to; without it nobody is told."""
+    """Which events to notify about, and where. Default: no notifications."""
+    site_url: str | None = None
+    """Address of the pages of `parley site`: messages and artifacts link to it, and a night ends by writing them there."""
+    site_target: str | None = None
+    """Folder or fsspec URL to write the pages to, where `site_url` is an address for readers only (https://…)."""
+    telemetry: str | None = None
+    """Base URL of the OpenTelemetry collector that gets metrics and spans, such as http://localhost:4318. Default: none."""
     models: tuple[ModelRequest, ...] = ()
     """Models of every night. At least one, or a source."""
     sources: tuple[CheckpointSource, ...] = ()
@@ -92,9 +106,30 @@ class NightlyConfig(Frozen):
                 raise ConfigError(f"comparison.thresholds: {error}") from None
         return given
 
+    def site_at(self, folder: Path) -> SiteTarget | None:
+        """Return where the site is read and written; None where a night writes none.
+
+        Args:
+            folder: relative paths in the configuration begin here.
+        """
+        if self.site_url is None:
+            return None
+        url, target = (
+            place if place is None or "://" in place else str(folder / Path(place).expanduser())
+            for place in (self.site_url, self.site_target)
+        )
+        return SiteTarget(url=url or "", target=target)
+
     @property
     def _judges(self) -> dict[str, ModelRequest]:
         return ({"": self.judge} if self.judge else {}) | self.judges
+
+    @model_validator(mode="after")
+    def _has_site(self) -> Self:
+        if self.site_target and not self.site_url:
+            raise ConfigError("`site_target` needs `site_url`: the address at which the pages that it holds are read")
+        self.site_at(Path())
+        return self
 
     @model_validator(mode="after")
     def _has_models(self) -> Self:
@@ -134,22 +169,33 @@ class NightlyConfig(Frozen):
             max_forged_share=self.max_forged_share,
             fsync=self.fsync,
             comparison=self.comparison,
+            decide=entry.decide or self.decide,
         )
 
 
 def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
-    fields = entry.model_dump(exclude={"models", "audit"})
+    fields = entry.model_dump(exclude={"models", "audit", "decide"})
     resources = located(entry.name, entry.resources, folder)
-    return BenchmarkRequest.model_validate(fields | {"data": _located_data(entry.data, folder), "resources": resources})
+    places = {"data": _located_data(entry, folder), "resources": resources}
+    templates = {"templates": str(folder / entry.templates)} if entry.templates else {}
+    return BenchmarkRequest.model_validate(fields | places | templates)
 
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
-    provider, _, rest = model.spec.partition(":")
-    return model.model_copy(update={"spec": f"recorded:{folder / rest}"}) if provider == "recorded" else model
+    name, _, rest = model.spec.partition(":")
+    provider = providers.provider_of(model.spec)
+    update = {"spec": f"{name}:{provider.located(rest, folder)}"} if provider and provider.located else {}
+    if model.system_prompt:
+        update["system_prompt"] = str(folder / Path(model.system_prompt).expanduser())
+    return model.model_copy(update=update) if update else model
 
 
-def _located_data(data: str | None, folder: Path) -> str | None:
-    return data if not data or is_hub_dataset(data) else str(folder / data)
+def _located_data(entry: BenchmarkEntry, folder: Path) -> str | None:
+    data, benchmark = entry.data, entry.name.partition(".")[0]
+    if not data or is_hub_dataset(data):
+        return data
+    is_path = (folder / data).exists() or benchmark not in registry.names()
+    return str(folder / data) if is_path or dataset_named(registry.load(benchmark), data) is None else data
 
 
 def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
@@ -176,7 +222,7 @@ def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
     if not isinstance(data, dict):
         raise ConfigError(f"configuration {path} holds no fields; it needs at least `models` (or `sources`) and `benchmarks`")
     try:
-        config = NightlyConfig.model_validate(data)
+        config = NightlyConfig.model_validate(_with_located_files(data, path.absolute().parent))
         config.requests_for(ModelRequest(spec="control:empty"), path.absolute().parent)  # who takes which part
     except ValidationError as error:
         raise ConfigError(f"configuration {path}: {explain(error)}") from error
@@ -185,6 +231,18 @@ def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
     if check_names:
         require_known_names(config, path)
     return config
+
+
+def _with_located_files(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields with benchmarks' files as seen from the configuration's folder."""
+    entries = data.get("benchmarks")
+    if not isinstance(entries, list):
+        return data
+    located = [
+        {**entry, "name": str(folder / entry["name"])} if isinstance(entry, dict) and ".py" in str(entry.get("name")) else entry
+        for entry in entries
+    ]
+    return {**data, "benchmarks": located}
 
 
 def require_known_names(config: NightlyConfig, path: Path) -> None:

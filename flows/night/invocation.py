@@ -8,6 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flows.night.before.collector import find_collector
+from flows.night.before.missing_packages import skipped_line
+from flows.night.before.served_models import require_same_models
 from flows.night.telling.progress import Board
 from flows.orchestration.dask_cluster import named_address
 from flows.orchestration.processes import remove_abandoned
@@ -31,6 +34,7 @@ from tasks.storage.home import Home
 
 if TYPE_CHECKING:
     from flows.night.telling.notify import Notify
+    from flows.site.target import SiteTarget
     from tasks.planning.builds.build_report import BuildReport
 
 
@@ -51,16 +55,20 @@ def run_night(
     *,
     with_canary: bool = False,
     notify: "Notify | None" = None,
+    site: "SiteTarget | None" = None,
     budget: Budget | None = None,
     runs_at_once: int | None = None,
+    telemetry: str | None = None,
 ) -> NightOutcome:
     """Run the requests; where all of them are finished, start nothing and tell how they ended.
 
     Args:
         with_canary: try the sandboxes with known cheats and golds first.
-        notify: of what to send word, and where to. Of a night with nothing to do no word is sent again.
+        notify: which events to notify about, and where. A night with nothing to do reports nothing again.
+        site: where to write the site at the end.
         budget: where to stop.
         runs_at_once: most runs that go side by side, 1 and up; None leaves it to the flow.
+        telemetry: base URL of the OpenTelemetry collector that gets metrics; None for that of the environment, if any.
 
     Raises:
         NightVoid: a cheat passed, or a gold did not; nothing was started.
@@ -70,7 +78,7 @@ def run_night(
     """
     _remove_what_was_left(home)
     with reading_once():
-        return _run_what_is_left(home, requests, board, with_canary, notify, budget, runs_at_once)
+        return _run_what_is_left(home, requests, board, with_canary, notify, site, budget, runs_at_once, telemetry)
 
 
 def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | None = None) -> "BuildReport":
@@ -113,6 +121,7 @@ def _quiet_prefect() -> None:
 def _remove_what_was_left(home: Home) -> None:
     remove_abandoned(home.path / "dask")
     remove_abandoned(home.path / "spending")
+    remove_abandoned(home.path / "calls")
     end_abandoned()
     memory_cgroup.remove_abandoned()
     end_orphans(home.logs)
@@ -124,12 +133,15 @@ def _run_what_is_left(
     board: Board,
     with_canary: bool,
     notify: "Notify | None",
+    site: "SiteTarget | None",
     budget: Budget | None,
     runs_at_once: int | None,
+    telemetry: str | None,
 ) -> NightOutcome:
     plans = [plan_run(request, home) for request in requests]
     if all(plan.is_finished() for plan in plans):
         return _already_finished(home, plans)
+    collector = find_collector(home, telemetry)
     if budget is not None:
         from flows.night.before.beyond import require_budget_is_counted
         from flows.night.spending import require_prices
@@ -138,7 +150,8 @@ def _run_what_is_left(
         require_prices([plan for plan in plans if not plan.is_finished()], budget)
     named_address()
     require_room(home.path)
-    for line in dict.fromkeys(line for plan in plans for line in environment_lines(plan.dataset)):
+    told = [line for plan in plans for line in environment_lines(plan.dataset)]
+    for line in dict.fromkeys([*told, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]):
         print(line, file=sys.stderr)
     if with_canary:
         from flows.night.before.canary import require_live_canary
@@ -152,10 +165,11 @@ def _run_what_is_left(
 
         preflight(plans[0])
         passed.append(plans[0].run_id)
-        with home.run_lock(plans[0].run_id):
-            pass  # held by another process: said now, not after server and cluster were started
+        if not with_canary:  # a night waits for it
+            with home.run_lock(plans[0].run_id):
+                pass  # held by another process: said now, not after server and cluster were started
     with _naming_full_disk(home), _unlogged_logging():
-        return _run_flow(home, plans, board, passed, notify, budget, runs_at_once)
+        return _run_flow(home, plans, board, passed, notify, site, budget, runs_at_once, collector)
 
 
 @contextmanager
@@ -187,6 +201,8 @@ def _unlogged_logging() -> Iterator[None]:
 def _already_finished(home: Home, plans: Sequence[RunPlan]) -> NightOutcome:
     from tasks.planning.reporting.publishing import publish_to_warehouse, unpublished
 
+    for plan in plans:
+        require_same_models(plan)
     restated = [keep_models(plan) | keep_comparison_rule(plan) for plan in plans]
     records = [record for plan in plans if (record := plan.record()) is not None]
     if any(restated) or unpublished(home, records):
@@ -206,8 +222,10 @@ def _run_flow(
     board: Board,
     passed: Sequence[str],
     notify: "Notify | None",
+    site: "SiteTarget | None",
     budget: Budget | None,
     runs_at_once: int | None,
+    collector: str | None,
 ) -> NightOutcome:
     requests = [plan.request for plan in plans]
     from flows.orchestration.server import starting_prefect_server
@@ -232,7 +250,9 @@ def _run_flow(
                     requests=requests,
                     home=str(home.path),
                     notify=notify,
+                    site=site,
                     budget=budget,
                     runs_at_once=runs_at_once or RUNS_AT_ONCE,
+                    telemetry=collector,
                 )
             return NightOutcome(tonight.night_id, tuple(tonight.reports), tonight.spent)

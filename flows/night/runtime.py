@@ -32,11 +32,13 @@ from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home
 from tasks.storage.ledger import Sum
 from tasks.worker import collector
+from tasks.worker.call_log import CallLog
 from tasks.worker.purse import Purse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flows.night.telling.telemetry import Telemetry
     from schemas.lake.records import QualityCheck
     from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
@@ -65,7 +67,7 @@ class Night:
         self._resources = ExitStack()
         self.turns = Turns()
         """What runs that go side by side do one after another."""
-        self.servers = ModelServers(home, self.night_id, self.turns, self._resources, self.board.note)
+        self.servers = ModelServers(home, self.night_id, self._resources, self.board.note)
         self._embedders: dict[EmbedderIdentity, ModelEndpoint] = {}
         self._client: Any = None
         self._copying: Thread | None = None
@@ -80,6 +82,8 @@ class Night:
         """Of runs that were planned a moment ago, so that the night need not plan them anew."""
         self.n_lanes = 1
         """Of runs that go side by side; set before the cluster is started."""
+        self._telemetry: Telemetry | None = None
+        self._calls_folder = ""
         self._starting = RLock()
         """Runs that go side by side start the cluster once."""
 
@@ -92,7 +96,8 @@ class Night:
         require_budget_is_counted(self.home, budget)
         if budget is not None and self.spending is None:
             folder = self._resources.enter_context(scratch_folder(self.home.path / "spending"))
-            self.spending = self.servers.spending = Spending(budget, str(folder), self._began_at)
+            ledger = str(folder / self.night_id)  # its process remembers open ledgers by name, and may have had a night before
+            self.spending = self.servers.spending = Spending(budget, ledger, self._began_at)
 
     def purse(self, plan: RunPlan) -> Purse | None:
         """What the run's models are paid from; None where there is no cap."""
@@ -101,6 +106,29 @@ class Night:
     def why_over(self) -> str | None:
         """Which caps are met, in a line; None where nothing keeps the invocation from asking for more."""
         return self.spending.why_over() if self.spending else None
+
+    def export_to(self, collector: str | None) -> None:
+        """Send metrics of the invocation to this OpenTelemetry collector, from now to its end. Nothing is imported without one.
+
+        Args:
+            collector: its base URL, as `flows.night.before.collector` found it.
+        """
+        if collector is None or self._telemetry is not None:
+            return
+        from flows.night.telling.telemetry import exporting
+
+        scratch = self._resources.enter_context(scratch_folder(self.home.path / "calls"))
+        folder = scratch / self.night_id  # nights of one process differ: a worker may have an earlier one's file open
+        self._calls_folder = str(folder)
+        sending = exporting(collector, self.night_id, folder, self.board, lambda: self.reports)
+        self._telemetry = self._resources.enter_context(sending)
+
+    def call_log(self, plan: RunPlan) -> CallLog | None:
+        """Log of the run's model calls; None where no metrics are sent."""
+        if self._telemetry is None:
+            return None
+        self._telemetry.follow(plan)
+        return CallLog(self._calls_folder, plan.run_id)
 
     def heed_caps(self) -> None:
         """End a run here if a cap is met.
@@ -118,10 +146,11 @@ class Night:
     @contextmanager
     def using_servers(self, plan: RunPlan) -> Iterator[None]:
         """A run is under way in this block: the hours of the model servers that it uses are its own, until others use them."""
+        self.servers.expect([plan])
         try:
             yield
         finally:
-            self.servers.hours.release(plan.run_id)
+            self.servers.leave(plan.run_id)
 
     def preflight(self, plan: RunPlan) -> None:
         """Find, once a night for each run, what is bound to fail. See `flows.night.before.preflight`."""
@@ -191,7 +220,7 @@ class Night:
         assert identity is not None
         assert endpoint is not None
         assert asked is not None
-        if identity.provider == "embedded":
+        if not identity.is_hosted:
             with self.turns.alone("embedder"):
                 if not is_served(self._embedders.get(identity)):
                     from tasks.language.servers.embedding_server import embedding_server

@@ -7,12 +7,14 @@ ones' until another run takes it. A row without hours is written when a run take
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from schemas.night.cost import sum_usd_hourly
 from schemas.night.served import ServedHours
 from schemas.run import ModelIdentity
+from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 
@@ -42,12 +44,6 @@ class Serving:
         self._taken: dict[Holder, tuple[RunPlan, ModelRequest]] = {}
         self._lock = threading.RLock()
 
-    def is_used(self, identity: ModelIdentity, *, besides: str) -> bool:
-        """Whether a run under way uses a server, other than the one of this id."""
-        with self._lock:
-            server = self._servers.get(identity)
-            return server is not None and server.is_held and any(holder.run_id != besides for holder in server.holders)
-
     def take(self, plan: RunPlan, identities: Iterable[ModelIdentity]) -> None:
         """A run begins to use servers, which run or are being started."""
         with self._lock:
@@ -64,10 +60,12 @@ class Serving:
                     self._taken[holder] = plan, asked[identity]
             self._keep(plan.run_id)
 
-    def release(self, run_id: str) -> None:
-        """A run is over."""
+    def release(self, run_id: str, identities: Collection[ModelIdentity] | None = None) -> None:
+        """Take a run off servers: off those of these models, or off all of them at its end."""
         with self._lock:
-            for server in self._servers.values():
+            for identity, server in self._servers.items():
+                if identities is not None and identity not in identities:
+                    continue
                 self._settle(server)
                 others = {holder for holder in server.holders if holder.run_id != run_id}
                 server.is_held = bool(others) and server.is_held
@@ -82,6 +80,14 @@ class Serving:
                 self._settle(server)
                 for run_id in {holder.run_id for holder in server.holders}:
                     self._keep(run_id, is_known=True)
+
+    def usd_hourly(self, run_id: str) -> float | None:
+        """Return what a run's servers cost this night, once they have ended; None where a price is unknown, or it used none."""
+        with self._lock:
+            held = [(holder, *found) for holder, found in self._taken.items() if holder.run_id == run_id]
+            return sum_usd_hourly(
+                role_cost(plan, holder.identity, asked, hours=self._seconds[holder] / 3600) for holder, plan, asked in held
+            )
 
     def _settle(self, server: _Server) -> None:
         now = time.monotonic()

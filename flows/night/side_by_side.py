@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 
-from flows.night.before.preflight import SERVED_HERE
 from flows.night.runtime import Night
 from schemas.errors import ParleyError
 from tasks.driver.judging import judgements_of
 from tasks.driver.lanes import Lanes, Needs, in_lane
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
+from tasks.language.providers.registry import is_served_here
 from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
@@ -52,6 +52,7 @@ def side_by_side(
     if any(plan and not plan.is_finished() for plan in plans):
         tonight.client()  # it hides keys from the processes that it starts, and so from the threads of runs
     tails = 0 if tonight.spending else 1  # of two runs that end together a cap would stop both
+    tonight.servers.expect(plan for plan in plans if plan and not plan.is_finished())
     lanes, halt = Lanes(needs, at_once, tails), threading.Event()
     reports: list[Future[RunReport]] = [Future() for _ in requests]
     threads: list[threading.Thread] = []
@@ -66,6 +67,8 @@ def side_by_side(
                 reports[number].set_exception(error)
             finally:
                 tonight.board.end()
+                if plan := plans[number]:
+                    tonight.servers.leave(plan.run_id)
 
     tonight.board.end()
     with halted_by(halt):
@@ -135,5 +138,5 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
         lane=lane,
         owned=frozenset({plan.run_id, *alone, *(wanted.episode_id for wanted in plan.owed())}),
         judged=judgements_of(plan),
-        served=frozenset(str(identity) for identity, _, _ in plan.models if identity.provider in SERVED_HERE),
+        served=frozenset(str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)),
     )

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget, CapSpent, why_stopped
-from schemas.run import ModelIdentity, Provider
-from tasks.planning.participants.models import prices_of
+from schemas.night.cost import Price
+from schemas.run import ModelIdentity
+from tasks.language.providers import registry
+from tasks.planning.participants.models import price_of
 from tasks.planning.plan import RunPlan
 from tasks.planning.request import ModelRequest
 from tasks.storage.ledger import Ledger, ledger_at
-from tasks.worker.purse import Payee, Price, Purse, caps_spent
-
-FREE = (Provider.RECORDED, Provider.CONTROL)
-"""Their answers cost nothing."""
+from tasks.worker.purse import Payee, Purse, caps_spent
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,30 @@ class Spending:
             self.ledger.server_ended(name)
 
 
+def stated_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
+    """Return the price of tokens, stated now or before; 0 for controls and recordings. None where nobody stated one."""
+    price = price_of(plan, identity, asked)
+    return (0.0, 0.0) if price is None and registry.load(identity.provider).knows_answers else price
+
+
 def token_price(plan: RunPlan, identity: ModelIdentity, asked: ModelRequest) -> Price | None:
-    """USD per million tokens, stated now or before; 0 for a model of ours that costs by the hour. None where nobody said."""
-    price_in, price_out = prices_of(plan, identity, asked)
-    if price_in is not None and price_out is not None:
-        return price_in, price_out
-    return (0.0, 0.0) if identity.provider in FREE or asked.usd_per_hour is not None else None
+    """Return what a cap counts for tokens: their price, 0 for a model of ours that costs by the hour alone."""
+    price = stated_price(plan, identity, asked)
+    return (0.0, 0.0) if price is None and asked.usd_per_hour is not None else price
+
+
+def player_prices(plan: RunPlan) -> tuple[Price | None, ...]:
+    """USD per million tokens of the subject, then of the simulator where there is one; empty where nothing is paid by tokens."""
+    known = {identity: token_price(plan, identity, asked) for identity, _, asked in plan.models}
+    players = (player for player in (plan.spec.subject, plan.spec.simulator) if player is not None)
+    prices = tuple(known.get(player) for player in players)
+    return prices if any(price != (0.0, 0.0) for price in prices) else ()
+
+
+def sends_nothing(identity: ModelIdentity, asked: ModelRequest) -> bool:
+    """Whether a model is a control or a recording without a stated price: it is sent no requests."""
+    is_free = registry.load(identity.provider).knows_answers
+    return is_free and asked.usd_per_million_input is None and asked.usd_per_million_output is None
 
 
 def require_prices(plans: Iterable[RunPlan], budget: Budget | None) -> None:

@@ -1,6 +1,6 @@
 """The stages of one run as a person watches them: each shows its progress, calls its task and keeps what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flows.night.runtime import Night
+from flows.night.spending import player_prices
 from flows.night.telling.run_record import Work
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode
 from schemas.errors import BudgetSpent
-from schemas.lake.rows import from_arrow
+from schemas.lake.rows import ModelRows, to_arrow
+from schemas.run import ModelEndpoint, ModelIdentity
+from schemas.score import Score
 from schemas.verdict import FailureReason, JudgeVerdict, TestVerdict
 from tasks.audit import audit
 from tasks.converse import Conversed, context_for, converse, settle
 from tasks.driver.auditing import audited_passes, drawn_programs
+from tasks.driver.decide_ahead import DecideAhead
 from tasks.driver.embed_ahead import EmbedAhead
 from tasks.driver.judge_drift import ask_drift
 from tasks.driver.judging import JudgeAhead, Judgements, by_episode, judge_context, judgements_of
@@ -25,6 +29,8 @@ from tasks.driver.lanes import is_judged_alone, playing
 from tasks.embed import embed
 from tasks.execute import execute, expected_verdicts
 from tasks.judge import judge
+from tasks.language.endpoints.batch_files import describe_batches
+from tasks.planning.decisions.table import decision_rows, keep_decisions
 from tasks.planning.plan import RunPlan
 from tasks.score import plain_verdict_rows, score, score_requests, verdict_rows
 from tasks.stage import stage
@@ -41,7 +47,7 @@ class Stages:
     """One run's stages, to be called in their order. `work` holds what they have made."""
 
     def __init__(self, tonight: Night, plan: RunPlan, work: Work) -> None:
-        self._tonight, self._plan, self.work = tonight, plan, work
+        self._tonight, self._plan, self.work, self._evidence = tonight, plan, work, plan.evidence
         self._title, self._board = plan.request.title, tonight.board
 
     def stage(self) -> None:
@@ -61,14 +67,21 @@ class Stages:
                 self.work.is_begun = True
                 self._play_owed(owed, tell_all_begun)
         else:
+            self._tonight.servers.keep(plan, later=[one.judge for one in plan.spec.judges])
             self._board.stage(self._title, converse_shard.STAGE)
             settle(plan)
 
     def _play_owed(self, owed: Sequence[WantedEpisode], tell_all_begun: Callable[[], None]) -> None:
         plan = self._plan
-        self._board.stage(self._title, converse_shard.STAGE, len(owed))
-        self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))
-        self.work.conversed = self._played(len(owed), tell_all_begun)
+
+        def show_stage() -> None:
+            self._board.stage(self._title, converse_shard.STAGE, len(owed))
+            self._board.expect(sum(plan.due(wanted.dialog).rounds for wanted in owed))
+            self._board.show_state(lambda: describe_batches([plan.subject]))
+            self._board.price(player_prices(plan))
+
+        show_stage()
+        self.work.conversed = self._played(len(owed), show_stage, tell_all_begun)
         self._stop_if(self.work.conversed.is_cut)
 
     def _stop_if(self, is_cut: bool) -> None:
@@ -86,32 +99,71 @@ class Stages:
 
     def take_episodes(self, rows: pa.Table) -> None:
         """Go on with these episodes. Their rows have been checked."""
-        self.work.episodes = tuple(from_arrow(rows, Episode))
+        self.work.episodes = ModelRows(rows, Episode)
 
-    def _played(self, n_owed: int, tell_all_begun: Callable[[], None]) -> Conversed:
+    def _played(self, n_owed: int, show_stage: Callable[[], None], tell_all_begun: Callable[[], None]) -> Conversed:
         tonight, plan = self._tonight, self._plan
         tonight.prepare_publication()
         progress = ProgressArtifact(self._title, "converse", n_owed)
         players = [player for player in (plan.spec.subject, plan.spec.simulator) if player is not None]
-        served = tonight.servers.reach(plan, only=players)
+        judges = [one.judge for one in plan.spec.judges]
+        is_in_step = self._evidence is not None and self._evidence.is_judged and is_judged_alone()
+        is_judged_ahead = (is_in_step or self._may_judge_ahead()) and tonight.servers.fit(plan, [*players, *judges])
+        served = self._reach([*players, *(judges if is_judged_ahead else ())], show_stage)
         embedder = tonight.embedder(plan) if plan.spec.embedder_in_play else None
         context = context_for(
-            plan, workers=tonight.n_workers, cores=tonight.cores, served=served, embedder=embedder, purse=self._purse
+            plan,
+            workers=tonight.n_workers,
+            cores=tonight.cores,
+            served=served,
+            embedder=embedder,
+            purse=self._purse,
+            calls=tonight.call_log(plan),
         )
-        with self._judging_ahead() as judging, self._embedding_ahead() as embedding:
+        with self._judging_ahead(is_judged_ahead) as judging, self._embedding_ahead() as embedding:
+            deciding = self._deciding(judging)
 
             def played(result: ConverseResult) -> None:
                 progress.advance(result.n_episodes)
-                for ahead in (judging, embedding):
+                for ahead in (None if is_in_step else judging, embedding):
                     if ahead:
                         ahead.take(result)
 
-            done = converse(plan, context, tonight.client(), self._title, played, tell_all_begun)
+            done = converse(plan, context, tonight.client(), self._title, played, tell_all_begun, deciding)
+            self.work.keep_wanted(plan)
+            tonight.servers.keep(plan, used=judges if judging else (), later=judges)
+        tonight.servers.keep(plan, later=judges)
         if judging:
             self.work.judged.model_calls += judging.model_calls
         progress.done()
         self._board.done(n_owed - done.n_owed)
         return done
+
+    def _deciding(self, judging: JudgeAhead | None) -> DecideAhead | None:
+        """What decides the run's comparison while it is played; None without a rule, or where judges cannot answer meanwhile."""
+        plan, evidence = self._plan, self._evidence
+        if evidence is None or (evidence.is_judged and judging is None):
+            return None
+
+        def scores_of(
+            episodes: Sequence[Episode], verdicts: Sequence[TestVerdict], judged: Sequence[JudgeVerdict]
+        ) -> Iterable[Score]:
+            rows = ModelRows(to_arrow("episodes", episodes), Episode), ModelRows(to_arrow("test_verdicts", verdicts), TestVerdict)
+            requests = score_requests(plan, *rows, judged)
+            return [row for request in requests for row in plan.benchmark.scores.score(request)]
+
+        return DecideAhead(
+            plan, evidence, self._tonight.client(), scores_of, judging.rows if judging and evidence.is_judged else None
+        )
+
+    def decide(self) -> None:
+        """Keep how the run was decided, by the scores that its tables have; or that it has all that was wanted."""
+        plan, evidence = self._plan, self._evidence
+        if evidence is not None:
+            evidence.take({episode.problem_id for episode in self.work.episodes}, self.work.scores)
+            evidence.skip_faults()
+        self.work.decisions = () if evidence is None else decision_rows(plan, evidence, self.work.judged.rows)
+        keep_decisions(plan, self.work.decisions)
 
     def execute(self) -> pa.Table:
         """Run the programs of all answers; returns the run's plain verdicts, as they lie in the lake."""
@@ -170,26 +222,47 @@ class Stages:
 
     def expected_verdicts(self) -> frozenset[tuple[str, int, str]]:
         """(episode, turn, instruction) of every verdict that the run must have."""
-        return expected_verdicts(self._context, self._plan, self.work.episodes) if self._plan.runs_programs else frozenset()
+        if not self._plan.runs_programs:
+            return frozenset()
+        expected = expected_verdicts(self._context, self._plan, self.work.episodes)
+        self.work.n_unreadable = expected.n_unreadable
+        return expected.verdicts
 
     @cached_property
     def _judgements(self) -> Judgements:
         return Judgements(self._plan)
 
-    @cached_property
-    def _judges(self) -> tuple[JudgeContext, Any]:
-        """The judges with their servers up, and the Dask client that reaches them. Their drift is asked first."""
+    def _reach(self, models: Sequence[ModelIdentity], show_stage: Callable[[], None]) -> Mapping[ModelIdentity, ModelEndpoint]:
+        """Have servers up for these models. `show_stage` shows the stage that needs them again, after a wait for devices."""
+        waits: list[bool] = []
+
+        def show_wait() -> None:
+            waits.append(True)
+            self._board.stage(self._title, "wait for devices")
+
+        def show_start() -> None:
+            if waits:
+                show_stage()
+
+        tonight = self._tonight
+        return tonight.servers.reach(self._plan, models, on_wait=show_wait, on_granted=show_start, heed=tonight.heed_caps)
+
+    def _reach_judges(self, show_stage: Callable[[], None] = lambda: None) -> tuple[JudgeContext, Any]:
+        """Have the judges' servers up; returns them with the Dask client that reaches them. Their drift is asked first."""
         tonight, plan = self._tonight, self._plan
-        served = tonight.servers.reach(plan, only=[one.judge for one in plan.spec.judges])
-        context = judge_context(plan, workers=tonight.n_workers, served=served, purse=self._purse)
-        self.work.judged.model_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
+        served = self._reach([one.judge for one in plan.spec.judges], show_stage)
+        calls = tonight.call_log(plan)
+        context = judge_context(plan, workers=tonight.n_workers, served=served, purse=self._purse, calls=calls)
+        self.work.n_drift_calls += ask_drift(plan, context, tonight.client(), tonight.night_id)
         return context, tonight.client()
 
-    def _judging_ahead(self) -> AbstractContextManager[JudgeAhead | None]:
+    def _may_judge_ahead(self) -> bool:
+        """Whether dialogues may be judged as they end, while others are still played."""
         rubrics = self._plan.benchmark.rubrics(self._plan.spec.setting)
-        if all(rubric.reads_verdicts for rubric in rubrics) or not is_judged_alone():
-            return nullcontext()
-        return JudgeAhead(self._plan, self._judgements, *self._judges)
+        return not all(rubric.reads_verdicts for rubric in rubrics) and is_judged_alone()
+
+    def _judging_ahead(self, is_judged_ahead: bool) -> AbstractContextManager[JudgeAhead | None]:
+        return JudgeAhead(self._plan, self._judgements, *self._reach_judges()) if is_judged_ahead else nullcontext()
 
     def _embedding_ahead(self) -> AbstractContextManager[EmbedAhead | None]:
         plan = self._plan
@@ -202,20 +275,26 @@ class Stages:
         plan, work = self._plan, self.work
         if not plan.judges:
             return ()
-        decided = by_episode(from_arrow(verdicts, TestVerdict))
+        decided = by_episode(ModelRows(verdicts, TestVerdict))
         wanted = self._judgements.wanted(work.episodes, decided, all_rubrics=True)
-        self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
+
+        def show_stage() -> None:
+            self._board.stage(self._title, judge_shard.STAGE, len(wanted), unit="judgements")
+            self._board.show_state(lambda: describe_batches(judge.endpoint for judge in plan.judges.values()))
+
+        show_stage()
         progress = ProgressArtifact(self._title, "judge", len(wanted))
         with self._tonight.turns.alone(*judgements_of(plan)):  # the next one finds what this one is told
             judged = judge(
                 plan,
                 self._judgements,
                 unlooked(wanted),
-                lambda: self._judges,
+                lambda: self._reach_judges(show_stage),
                 self._title,
                 lambda result: progress.advance(result.n_jobs),
                 self._purse,
             )
+        self._tonight.servers.keep(plan)
         judged.model_calls += work.judged.model_calls
         work.judged = judged
         progress.done()
@@ -233,7 +312,7 @@ class Stages:
         if plan.spec.embedder is None or plan.benchmark.scores.texts_to_embed is None:
             return {}
         self._board.stage(self._title, "embed")
-        requests = score_requests(plan, self.work.episodes, from_arrow(verdicts, TestVerdict), judged)
+        requests = score_requests(plan, self.work.episodes, ModelRows(verdicts, TestVerdict), judged)
         found = embed(plan, unlooked(tuple(requests)), self._title, lambda: self._tonight.embedder(plan), self._purse)
         self._stop_if(found is None)
         return found or {}
@@ -241,7 +320,7 @@ class Stages:
     def score(self, verdicts: pa.Table, judged: tuple[JudgeVerdict, ...], vectors: "Mapping[str, Vector]") -> None:
         """Compute every metric."""
         self._board.stage(self._title, "score")
-        decided = unlooked(from_arrow(verdicts, TestVerdict))
+        decided = unlooked(ModelRows(verdicts, TestVerdict))
         self.work.scores = score(
             self._plan, unlooked(self.work.episodes), decided, self._title, unlooked(judged), unlooked(vectors)
         )

@@ -4,22 +4,28 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.night.before.dry_run import Calls, drift_calls, whole_calls
-from flows.night.spending import require_prices, token_price
+from flows.night.before.dry_run import drift_calls, whole_calls
+from flows.night.before.estimated_cost import Asked, estimated_costs, unknown_hours
+from flows.night.before.talks import turns_to_build
+from flows.night.spending import require_prices
+from schemas.content_id import content_id
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
-from schemas.run import ModelIdentity
+from schemas.night.cost import sum_usd, sum_usd_hourly
+from tasks.planning.chosen_tasks import problem_order
 from tasks.planning.dataset import reading_once
-from tasks.planning.plan import RunPlan, plan_run, problem_order
-from tasks.planning.request import EvaluationRequest, ModelRequest, Subsample
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import EvaluationRequest, Subsample
 from tasks.storage.home import Home
+from tasks.storage.owed import WantedEpisode
+from tasks.storage.subsamples import KeptShare, KeptShares
 
 
 @dataclass(frozen=True)
 class Cost:
     """Tokens and dollars, estimated."""
 
-    tokens: int = 0
+    tokens: float = 0
     usd: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
@@ -50,11 +56,15 @@ def n_of(share: float, n_tasks: int) -> int:
 
 
 def subsampled(
-    home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None
+    home: Home, requests: Sequence[EvaluationRequest], budget: Budget | None, *, keep: bool = True
 ) -> tuple[tuple[EvaluationRequest, ...], str | None]:
-    """The requests, cut down to the budget where it says so and they exceed it; and a line that tells of it.
+    """Return the requests, cut down to the budget where it says so and they exceed it, and a line that reports it.
 
-    The cost is that of all episodes, as if none were kept, so that a night that goes on, or the next one, chooses the same.
+    The cost is that of all episodes, as if none were kept. The first choice for a run under a budget stays: later estimates know
+    more, and other tasks would cost anew. Runs of the same settings share a choice from night to night while it fits.
+
+    Args:
+        keep: remember the choice; False for a dry run.
 
     Raises:
         ConfigError: a price is unknown, or one task of each run exceeds the budget.
@@ -65,24 +75,60 @@ def subsampled(
     with reading_once():
         plans = [plan_run(request, home) for request in requests]
     require_prices(plans, budget)
-    _require_estimable(plans, budget)
-    priced = [_priced(plan, budget.seed) for plan in plans]
+    kept = KeptShares(home.subsamples)
+    keys, night = [_run_key(plan, budget) for plan in plans], _night_key(plans, budget)
+    before = [kept.of_run(key) for key in keys]
+    new = [plan for plan, share in zip(plans, before, strict=True) if share is None]
+    known = [share for share in (*before, kept.of_night(night)) if share is not None]
+    share, line = _chosen(new, known, budget) if new else (1.0, None)
+    if keep:
+        for key, earlier in zip(keys, before, strict=True):
+            if earlier is None:
+                kept.keep(KeptShare(key, night, share))
+    shares = [share if earlier is None else earlier for earlier in before]
+    cut = [_cut(request, of_run, budget.seed) for request, of_run in zip(requests, shares, strict=True)]
+    again = [(plan, earlier) for plan, earlier in zip(plans, before, strict=True) if earlier is not None and earlier < 1]
+    lines = ([line] if line else []) + ([f"subsample as it was first chosen for this budget: {_sizes(again)}"] if again else [])
+    return tuple(cut), "; ".join(lines) or None
+
+
+def _chosen(plans: Sequence[RunPlan], known: Sequence[float], budget: Budget) -> tuple[float, str | None]:
+    """The share that all these runs can have, and a line that reports it: the first known one that fits, else the largest."""
+    priced = [_priced(plan, budget) for plan in plans]
     whole = sum((one.at(1.0) for one in priced), Cost())
-    if whole.fits(budget):
-        return tuple(requests), None
-    share = _largest_share(priced, budget)
-    cut = tuple(_cut(request, Subsample(share=share, seed=budget.seed)) for request in requests)
+    candidates = (*known, *([1.0] if whole.fits(budget) else []))
+    fitting = (share for share in candidates if sum((one.at(share) for one in priced), Cost()).fits(budget))
+    share = next(fitting, None) or _largest_share(priced, budget)
+    if share == 1:
+        return share, None
     estimated = sum((one.at(share) for one in priced), Cost())
-    sizes = {plan.spec.full_setting: f"{n_of(share, p.n_tasks)} of {p.n_tasks}" for plan, p in zip(plans, priced, strict=True)}
-    listed = ", ".join(f"{setting} {size}" for setting, size in sizes.items())
-    return cut, (
-        f"subsample: {share:.2%} of the tasks (seed {budget.seed}), the same for every model: {listed}."
+    return share, (
+        f"subsample: {share:.2%} of the tasks (seed {budget.seed}), the same for every model:"
+        f" {_sizes([(plan, share) for plan in plans])}."
         f" Estimated {_text(estimated, budget)}; all of them {_text(whole, budget)}"
     )
 
 
+def _sizes(shares: Iterable[tuple[RunPlan, float]]) -> str:
+    sizes = {plan.spec.full_setting: f"{n_of(share, n)} of {n}" for plan, share in shares for n in [_n_tasks(plan)]}
+    return ", ".join(f"{setting} {size}" for setting, size in sizes.items())
+
+
+def _n_tasks(plan: RunPlan) -> int:
+    return len({wanted.dialog.problem_id for wanted in plan.wanted})
+
+
+def _run_key(plan: RunPlan, budget: Budget) -> str:
+    return content_id([plan.run_id, _n_tasks(plan), budget])
+
+
+def _night_key(plans: Iterable[RunPlan], budget: Budget) -> str:
+    settings = sorted([plan.spec.full_setting, plan.spec.dataset_version, str(_n_tasks(plan))] for plan in plans)
+    return content_id([settings, budget])
+
+
 def _text(cost: Cost, budget: Budget) -> str:
-    return f"{cost.tokens} tokens" + (f" and {cost.usd:.4g} USD" if budget.usd is not None else "")
+    return f"{cost.tokens:.0f} tokens" + (f" and {cost.usd:.4g} USD" if budget.usd is not None else "")
 
 
 def _largest_share(priced: Iterable[_Priced], budget: Budget) -> float:
@@ -103,36 +149,32 @@ def _largest_share(priced: Iterable[_Priced], budget: Budget) -> float:
     return shares[low - 1]
 
 
-def _cut(request: EvaluationRequest, subsample: Subsample) -> EvaluationRequest:
+def _cut(request: EvaluationRequest, share: float, seed: int) -> EvaluationRequest:
+    if share == 1:
+        return request
+    subsample = Subsample(share=share, seed=seed)
     return request.model_copy(update={"benchmark": request.benchmark.model_copy(update={"subsample": subsample})})
 
 
-def _priced(plan: RunPlan, seed: int) -> _Priced:
-    of_problem: dict[str, Cost] = {}
+def _priced(plan: RunPlan, budget: Budget) -> _Priced:
+    of_problem: dict[str, list[WantedEpisode]] = {}
     for wanted in plan.wanted:
-        cost = _cost(plan, whole_calls(plan, wanted))
-        problem = wanted.dialog.problem_id
-        of_problem[problem] = of_problem.get(problem, Cost()) + cost
-    sums = [_cost(plan, drift_calls(plan))]
-    for problem in problem_order(of_problem, plan.spec.benchmark, seed):
-        sums.append(sums[-1] + of_problem[problem])
+        of_problem.setdefault(wanted.dialog.problem_id, []).append(wanted)
+    order = problem_order(of_problem, plan.spec.benchmark, budget.seed)
+    talks = turns_to_build(plan, (wanted for problem in order for wanted in of_problem[problem]), {})
+    sums = [_cost(plan, drift_calls(plan), 0, budget)]
+    for problem in order:
+        sums.append(sum((_cost(plan, whole_calls(plan, wanted, talks), 1, budget) for wanted in of_problem[problem]), sums[-1]))
     return _Priced(tuple(sums))
 
 
-def _cost(plan: RunPlan, asked: Iterable[tuple[ModelIdentity, ModelRequest, Calls]]) -> Cost:
-    total = Cost()
-    for identity, request, calls in asked:
-        price_in, price_out = token_price(plan, identity, request) or (0.0, 0.0)
-        usd = (calls.input_tokens * price_in + calls.output_tokens * price_out) / 1e6
-        total += Cost(calls.input_tokens + calls.output_tokens, usd)
-    return total
-
-
-def _require_estimable(plans: Iterable[RunPlan], budget: Budget) -> None:
-    for plan in plans:
-        for _, _, asked in plan.models:
-            if budget.usd is not None and asked.usd_per_hour is not None and asked.usd_per_million_input is None:
-                raise ConfigError(
-                    f"then=subsample needs an estimate, and nobody knows how many hours {asked.spec} will take. State a price of"
-                    " its tokens, or cap tokens instead of usd"
-                )
+def _cost(plan: RunPlan, asked: Iterable[Asked], n_dialogues: int, budget: Budget) -> Cost:
+    costs = estimated_costs(plan, asked, n_dialogues)
+    if budget.usd is not None and (unknown := unknown_hours(costs)):
+        raise ConfigError(
+            f"then=subsample needs an estimate, and no earlier run tells how many hours {', '.join(unknown)} will take. Run a few"
+            " tasks first (--limit), or cap tokens instead of usd"
+        )
+    roles = [cost for _, cost in costs]
+    tokens = sum(role.input_tokens + role.output_tokens for role in roles)
+    return Cost(tokens, (sum_usd(roles) or 0.0) + (sum_usd_hourly(roles) or 0.0))

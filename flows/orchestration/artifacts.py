@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from flows.site.links import address, comparison_page, night_page, run_page
 from flows.text.comparison import LEGEND, comparison_markdown
 from schemas.outside.display import markdown_cell
 from tasks.planning.reporting.report import RunReport
@@ -57,24 +58,32 @@ class ProgressArtifact:
 
 
 def show_results(
-    night_id: str, markdown: str, compared: Sequence[Mapping[str, Any]], home: Home, reports: Sequence[RunReport]
+    night_id: str,
+    markdown: str,
+    compared: Sequence[Mapping[str, Any]],
+    home: Home,
+    reports: Sequence[RunReport],
+    site_url: str | None = None,
 ) -> None:
     """The leaderboard of a night, how its runs compare with others, and how each fared in the quality checks.
 
     Args:
         markdown: the leaderboard.
         compared: rows of the table `comparisons`; where there is none, no comparison is shown.
+        site_url: address of the site, for links.
     """
     from prefect.artifacts import create_markdown_artifact
 
     ends = f"{sum(report.is_published for report in reports)} of {len(reports)} runs published"
     try:
-        linked = "\n\n".join([markdown, *_further(home, night_id)])
+        linked = "\n\n".join([markdown, *_further(home, night_id, site_url)])
         create_markdown_artifact(linked, key="leaderboard", description=f"Leaderboard of night {night_id}: {ends}")
         if compared:
-            text = f"{comparison_markdown(compared)}\n\n{LEGEND}"
+            text = "\n\n".join((comparison_markdown(compared), LEGEND, *_pair_links(compared, site_url)))
             create_markdown_artifact(text, key="comparison", description=f"Comparison of night {night_id}: {_events(compared)}")
-        create_markdown_artifact(_checks(home, reports), key="checks", description=f"Quality checks of night {night_id}: {ends}")
+        create_markdown_artifact(
+            _checks(home, reports, site_url), key="checks", description=f"Quality checks of night {night_id}: {ends}"
+        )
     except Exception as error:  # noqa: BLE001  (as above)
         _log.warning("results could not be shown in the Prefect UI: %s", error)
 
@@ -84,8 +93,23 @@ def _events(compared: Sequence[Mapping[str, Any]]) -> str:
     return f"regressions: {found['regression']}, improvements: {found['improvement']}, pairs of runs: {len(pairs)}"
 
 
-def _further(home: Home, night_id: str) -> Iterator[str]:
-    """The pages of `parley site`, as of when, if they were written beside the warehouse; and what commands tell more."""
+def _pair_links(compared: Sequence[Mapping[str, Any]], site_url: str | None) -> Iterator[str]:
+    """Yield a list of the pages that compare these pairs."""
+    if site_url:
+        pairs = dict.fromkeys((row["other_run_id"], row["run_id"], row["setting"], row["model"]) for row in compared)
+        yield "\n".join(
+            f"- [{markdown_cell(f'{setting} · {model}')}]({address(site_url, comparison_page(old, new))})"
+            for old, new, setting, model in pairs
+        )
+
+
+def _further(home: Home, night_id: str, site_url: str | None = None) -> Iterator[str]:
+    """Yield links to the site: at `site_url`, else as it was written beside the warehouse; and the commands that tell more."""
+    if site_url:
+        night = address(site_url, night_page(night_id))
+        yield f"[Pages of all runs]({address(site_url, 'index.html')}), [this night]({night})."
+        yield f"`parley report {night_id}` tells of this night."
+        return
     parley, index = f"PARLEY_HOME={shlex.quote(str(home.path))} parley", site_index(home.path)
     if index is not None:
         written = datetime.fromtimestamp(index.stat().st_mtime, UTC)
@@ -94,11 +118,13 @@ def _further(home: Home, night_id: str) -> Iterator[str]:
     yield f"`{parley} site` writes {pages}; `{parley} report {night_id}` tells of this night."
 
 
-def _checks(home: Home, reports: Sequence[RunReport]) -> str:
+def _checks(home: Home, reports: Sequence[RunReport], site_url: str | None = None) -> str:
     """A table with one row for each run; all cells are data."""
     lines = ["| run | ended | because | faults | report |", "| --- | --- | --- | --- | --- |"]
     for report in reports:
         page = (home.path / report.docs_path).as_uri() if report.docs_path else None
+        if site_url and report.is_published:
+            page = address(site_url, run_page(report.run_id))
         faults = f"{report.n_infra} infra, {report.n_unscored} unscored of {report.episodes} episodes"
         cells = (report.title, report.status, report.reason or "", faults)
         lines.append(f"| {' | '.join(map(markdown_cell, cells))} | {f'[{page}]({page})' if page else ''} |")

@@ -32,8 +32,10 @@ QUIET = {
     "distributed.diagnostics.nvml": False,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.low-level-log-length": 0,
 }
-"""No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run."""
+"""No warnings about a busy loop, no look for GPUs; no profiler and few looks at the system, which cost CPU all through a run.
+No log of messages either: client and scheduler, both in the driver, would keep the last 1,000 with all dialogues in them."""
 
 
 def named_address() -> str | None:

@@ -1,4 +1,4 @@
-"""Has a deployed night heed Pause (in Prefect's UI) soon: Prefect itself looks only between two tasks, and one may take hours."""
+"""Has a deployed night heed Suspend (in Prefect's UI) soon: Prefect itself looks only between two tasks, which may take hours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +11,16 @@ from tasks.driver.signals import stop, terminated_in_time
 if TYPE_CHECKING:
     from prefect.context import FlowRunContext
 
-MESSAGE = "Paused together with its night. Resume begins it anew, and it goes on where it stood."
+MESSAGE = "Suspended together with its night. Resume begins it anew, and it goes on where it stood."
 _LOOK_EVERY_S = 0.2
 
 
 @contextmanager
 def pausable() -> Iterator[None]:
-    """Within the block a deployed night that is paused ends as a cancelled one does, with all that it began.
+    """Within the block a deployed night that is suspended ends as a cancelled one does, with all that it began.
 
     Raises:
-        Pause: it was paused; Prefect wants to know it thus.
+        Pause: it was suspended; Prefect wants to know it thus.
     """
     from prefect.context import FlowRunContext
     from prefect.exceptions import Pause
@@ -36,13 +36,13 @@ def pausable() -> Iterator[None]:
                 yield
         except Pause as pause:
             if pause.state is not None:
-                cancel_below(night.flow_run.id, pause.state.timestamp, "Paused", MESSAGE)
+                cancel_below(night.flow_run.id, pause.state.timestamp, "Suspended", MESSAGE)
             raise
 
 
 @contextmanager
 def _looking(night: "FlowRunContext") -> Iterator[None]:
-    """Stop the process once Prefect has heard from its server that the night is paused."""
+    """Stop the process once Prefect has heard from its server that the night is suspended."""
     from prefect.exceptions import Pause
 
     request = night.flow_run_suspension_request

@@ -1,10 +1,11 @@
 """Pages that look at more than one run: comparisons, nights, and histories of model families."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from flows.site.charts import Colours, history_chart
 from flows.site.pages import SHORT, file_name, write
 from flows.site.transcripts import turns_of
 from flows.text.night import seconds_of, withheld_lines
@@ -19,15 +20,28 @@ SIDE_BY_SIDE = 500
 """So many changed dialogues of a comparison have a page with both transcripts; the others have two links."""
 
 
-def write_comparisons(folder: Path, rows: SiteRows, asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """A page for each pair of runs that a night compared, or that is asked for; returns how they are named.
+Pair = tuple[str, str]
+"""(old run, new run)."""
+
+
+def write_comparisons(
+    folder: Path, rows: SiteRows, asked: Sequence[Pair], leading: Mapping[Pair, Sequence[Mapping[str, Any]]] | None = None
+) -> list[dict[str, Any]]:
+    """Write a page for each pair of runs that a night compared, that is asked for, or that leads a setting.
+
+    Args:
+        leading: pair of a setting's two best models -> its rows as in the table `comparisons`.
+
+    Returns:
+        How the pages are named, what they compare, and how much changed.
 
     Dialogues that changed are on the pages of the pairs asked for and of the latest night. Of earlier nights the metrics stay:
     each night brings as many pairs again, and each pair hundreds of pages with both transcripts.
     """
     found = rows.rows("select * from comparisons order by night_id desc, run_id, against, metric")
     latest = rows.last_compared_night()
-    pairs = dict.fromkeys([*asked, *((row["other_run_id"], row["run_id"]) for row in found)])
+    computed = dict(leading or {})
+    pairs = dict.fromkeys([*asked, *((row["other_run_id"], row["run_id"]) for row in found), *computed])
     whole = {*asked, *((row["other_run_id"], row["run_id"]) for row in found if row["night_id"] == latest)}
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in found:
@@ -42,7 +56,7 @@ def write_comparisons(folder: Path, rows: SiteRows, asked: Sequence[tuple[str, s
         changed = rows.changed(old, new) if (old, new) in whole else None
         both = {(row["old_episode"], row["new_episode"]): row for row in changed or ()}
         shown = dict(list(both.items())[:SIDE_BY_SIDE])
-        values = of_pair.get((old, new), [])
+        values = of_pair.get((old, new)) or computed.get((old, new)) or []
         write(folder / "compared" / f"{name}.html", "compared", **pair, rows=values, changed=changed, shown=set(shown))
         left = rows.parts_of(old, [episode for episode, _ in shown])
         right = rows.parts_of(new, [episode for _, episode in shown])
@@ -50,7 +64,9 @@ def write_comparisons(folder: Path, rows: SiteRows, asked: Sequence[tuple[str, s
             path = folder / "compared" / name / f"{file_name(one)}-{file_name(other)}.html"
             sides = {"left": list(turns_of(of_old)), "right": list(turns_of(of_new))}
             write(path, "side_by_side", **{**pair, "up": "../../"}, row=row, **sides)
-        named.append({"name": name, "old": runs[old], "new": runs[new], "n_changed": None if changed is None else len(both)})
+        n_lost = sum(row["event"] == "regression" for row in values)
+        counts = {"n_changed": None if changed is None else len(both), "n_lost": n_lost}
+        named.append({"name": name, "old": runs[old], "new": runs[new], **counts})
     return named
 
 
@@ -59,6 +75,9 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
     lake = Lake(home.lake)
     nights = sorted(lake.read("nights", NightRecord), key=lambda night: night.started_at, reverse=True)
     published = {run["run_id"]: run for run in rows.runs()}
+    lost: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.events():
+        lost.setdefault(row["night_id"], []).append(row)
     for night in nights:
         seconds = seconds_of(lake, night.night_id)
         works = [
@@ -72,8 +91,16 @@ def write_nights(folder: Path, rows: SiteRows, home: Home) -> list[dict[str, Any
             for work in night.work
         ]
         path = folder / "nights" / f"{file_name(night.night_id)}.html"
-        write(path, "night", up="../", night=night, works=works, besides=seconds.get("", {}))
-    return [{"night_id": one.night_id, "started_at": one.started_at, "work": one.work} for one in nights]
+        write(path, "night", up="../", night=night, works=works, besides=seconds.get("", {}), events=lost.get(night.night_id, []))
+    return [
+        {
+            "night_id": one.night_id,
+            "started_at": one.started_at,
+            "work": one.work,
+            "n_lost": sum(row["event"] == "regression" for row in lost.get(one.night_id, ())),
+        }
+        for one in nights
+    ]
 
 
 def _withheld(home: Home, run_id: str) -> list[str]:
@@ -83,13 +110,22 @@ def _withheld(home: Home, run_id: str) -> list[str]:
         return [str(error)]
 
 
-def write_history(folder: Path, rows: SiteRows) -> list[dict[str, Any]]:
+def write_history(folder: Path, rows: SiteRows, colours: Colours) -> list[dict[str, Any]]:
     """A page for each model family; returns their names and numbers of points."""
     found = rows.history()
     families: list[dict[str, Any]] = []
     for family, members in groupby(found, key=lambda row: row["family"]):
         points = list(members)
-        series = [(key, list(group)) for key, group in groupby(points, key=lambda row: (row["series"], row["metric"]))]
+        series = [
+            {"points": group, "chart": history_chart(group, colours)}
+            for group in (list(group) for _, group in groupby(points, key=lambda row: (row["series"], row["metric"])))
+        ]
         write(folder / "history" / f"{file_name(family)}.html", "history", up="../", family=family, series=series)
-        families.append({"family": family, "n": len({row["run_id"] for row in points})})
+        families.append(
+            {
+                "family": family,
+                "n": len({row["run_id"] for row in points}),
+                "n_lost": sum(row["event"] in ("trend", "change_point") for row in points),
+            }
+        )
     return families

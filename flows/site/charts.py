@@ -1,21 +1,33 @@
 """Curves as SVG of our own: values with their intervals by turn, or by level. Positions only; the template draws."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from flows.site.colours import CONTROL, MIXED
+from flows.site.labels import axis_title, metric_name, metric_of, metric_unit, place_names
 from warehouse.curves import CurveTable
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 520, 260, 46, 30
-COLOURS = 8
+WIDTH, PLOT, LEFT, TOP, ROOM = 440, 220, 62, 10, 48
+"""Width of a chart, height of what is drawn in it, and what lies to the left, above and below: ticks and the axes' names."""
 _TICKS = 5
+_NAME_WIDTH, _LINE_HEIGHT, _SLANT = 20, 13, 0.62
+"""Most characters of a line of a position's name, height of a line, and share of a slanted name's length that is height."""
+_CHARACTER = 6.2
+_MOST_NUMBERS = 24
+"""Most positions that are numbers and have all a label; of more, every second or third has one."""
 Row = Mapping[str, Any]
+Colours = Mapping[str, str]
 
 
-def charts(rows: Sequence[Row], table: CurveTable) -> Iterator[dict[str, Any]]:
+def charts(rows: Sequence[Row], table: CurveTable, colours: Colours) -> Iterator[dict[str, Any]]:
     """A chart for each setting, part and measure that has values at two places of the axis or more.
 
     A measure that each run has the same at all places, with interval and n, is a figure of the run: no curve is drawn.
+
+    Args:
+        colours: model -> class of its colour, the same for all charts of the site.
     """
     axis = table.axis
     known = [row for row in rows if row[axis] is not None and (axis == "turn" or row.get("axis", axis) == axis)]
@@ -31,7 +43,7 @@ def charts(rows: Sequence[Row], table: CurveTable) -> Iterator[dict[str, Any]]:
         for measure in measures:
             drawn = [row for row in members if row[measure] is not None]
             if len({row[axis] for row in drawn}) >= 2:
-                yield _chart(title, drawn, table, measure)
+                yield _chart(title, drawn, table, measure, colours)
 
 
 def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
@@ -44,8 +56,8 @@ def _moves(rows: Sequence[Row], table: CurveTable, measure: str) -> bool:
     return any(len(values) > 1 for values in seen.values())
 
 
-def _chart(title: str, rows: Sequence[Row], table: CurveTable, measure: str) -> dict[str, Any]:
-    axis = table.axis
+def _chart(title: str, rows: Sequence[Row], table: CurveTable, measure: str, colours: Colours) -> dict[str, Any]:
+    axis, first = table.axis, rows[0]
     places = sorted({row[axis] for row in rows})
     values = [v for row in rows for v in (row[measure], row[f"{measure}_low"], row[f"{measure}_high"]) if v is not None]
     low, high = min(0.0, *values), max(1.0 if max(values) <= 1 else 0.0, *values)
@@ -55,31 +67,99 @@ def _chart(title: str, rows: Sequence[Row], table: CurveTable, measure: str) -> 
         return round(LEFT + (places.index(place) + 0.5) * (WIDTH - LEFT - 8) / len(places), 1)
 
     def y(value: float) -> float:
-        return round(10 + (high - value) / ((high - low) or 1) * (HEIGHT - BOTTOM - 10), 1)
+        return round(TOP + (high - value) / ((high - low) or 1) * PLOT, 1)
 
+    axis_name = first.get("axis") or axis
+    names = place_names(first["setting"], axis_name, first.get("level") or "")
     series: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (row["label"], row["run_id"], places.index(row[axis]))):
-        one = series.setdefault(row["run_id"], {"label": row["label"], "run_id": row["run_id"], "points": []})
+        one = series.setdefault(
+            row["run_id"], {"label": row["label"], "model": row["model"], "run_id": row["run_id"], "points": []}
+        )
         bounds = (row[f"{measure}_low"], row[f"{measure}_high"])
         ends = None if None in bounds else tuple(map(y, bounds))
         point = {"x": x(row[axis]), "y": y(row[measure]), "ends": ends, "place": row[axis], "value": row[measure]}
         counts = {"n": row[n] if n else None, "n_unscored": row[n_unscored] if n_unscored else None}
-        one["points"].append(point | counts | {"low": bounds[0], "high": bounds[1]})
+        shown = {"name": names.get(row[axis], row[axis]), "colour": colours.get(row["model"], CONTROL)}
+        one["points"].append(point | counts | shown | {"low": bounds[0], "high": bounds[1]})
+    of_model: dict[str, int] = {}
     for number, one in enumerate(series.values()):
-        one["colour"] = number % COLOURS
+        used = {point["colour"] for point in one["points"]}
+        one["colour"] = used.pop() if len(used) == 1 else MIXED
+        one["is_further"] = bool(of_model.get(one["model"]))  # a second run of the same model: dashed, with rings
+        of_model[one["model"]] = 1
         aside = min(6.0, 24 / len(series)) * (number - (len(series) - 1) / 2)  # so that no interval hides another
         for point in one["points"]:
             point["x"] = round(point["x"] + aside, 1)
     ticks = [low + step * (high - low) / (_TICKS - 1) for step in range(_TICKS)]
+    metric = metric_of(first["setting"], measure)
+    unit = metric_unit(first["setting"], metric)
+    shown_places = _places([(place, names.get(place), x(place)) for place in places])
+    room = ROOM + max(one["height"] for one in shown_places)
     return {
         "title": title,
-        "measure": measure.rstrip("_"),
-        "axis": rows[0].get("axis") or axis,
-        "is_line": all(isinstance(place, int) for place in places),
-        "places": [(place, x(place)) for place in places],
+        "metric": metric,
+        "measure": metric_name(metric),
+        "unit": unit,
+        "y_title": ", ".join(filter(None, (metric.replace("_", " "), unit))),
+        "axis": axis_name,
+        "axis_title": axis_title(first["setting"], axis_name),
+        "is_line": not names and all(isinstance(place, int) for place in places),
+        "places": shown_places,
         "ticks": [(f"{tick:.2f}", y(tick)) for tick in ticks],
         "series": list(series.values()),
         "width": WIDTH,
-        "height": HEIGHT,
+        "height": TOP + PLOT + room,
+        "bottom": TOP + PLOT,
         "left": LEFT,
+        "marks": [],
     }
+
+
+def _places(places: Sequence[tuple[Any, str | None, float]]) -> list[dict[str, Any]]:
+    """Positions with the lines of their labels; names are slanted, and their height is part of the chart's."""
+    step = 1 + (len(places) - 1) // _MOST_NUMBERS
+    found: list[dict[str, Any]] = []
+    for at, (place, name, x) in enumerate(places):
+        lines = [str(place)] if name is None else textwrap.wrap(name, _NAME_WIDTH)
+        longest = max(map(len, lines))
+        is_slanted = name is not None or longest > 2 * _NAME_WIDTH / len(places)
+        height = longest * _CHARACTER * _SLANT + (len(lines) - 1) * _LINE_HEIGHT if is_slanted else 0
+        shown = lines if name is not None or not isinstance(place, int) or at % step == 0 else []
+        found.append({"place": place, "lines": shown, "x": x, "is_slanted": is_slanted, "height": round(height)})
+    return found
+
+
+def history_chart(points: Sequence[Row], colours: Colours) -> dict[str, Any] | None:
+    """Return the chart of one metric over the checkpoints of a family; None where fewer than two have a value.
+
+    Args:
+        points: rows of `history` of one series and metric, in their order.
+        colours: as in `charts`.
+    """
+    drawn = [point for point in points if point["mean"] is not None]
+    if len(drawn) < 2:
+        return None
+    rows = [
+        {
+            "label": point["family"],
+            "model": point["model"],
+            "run_id": point["family"],
+            "setting": point["setting"],
+            "checkpoint": point["position"],
+            point["metric"]: point["mean"],
+            f"{point['metric']}_low": point["ci_low"],
+            f"{point['metric']}_high": point["ci_high"],
+            "n": point["n"],
+            "n_unscored": point["n_unscored"],
+        }
+        for point in drawn
+    ]
+    first = drawn[0]
+    metric = first["metric"]
+    table = CurveTable(name="history", axis="checkpoint", measures=(metric,), parts=(), counts={metric: ("n", "n_unscored")})
+    chart = _chart(f"{first['setting']} · {first['dataset_version']}", rows, table, metric, colours)
+    [series] = chart["series"]
+    named = {point["position"]: point["event"] for point in drawn if point["event"]}
+    marks = [{**point, "event": named[point["place"]]} for point in series["points"] if point["place"] in named]
+    return {**chart, "marks": marks}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from schemas.base import Frozen
-from schemas.run import ModelIdentity, RunSpec
+from schemas.run import ModelIdentity, RunSpec, Sampling
 
 
 def told_of(run: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -36,6 +36,7 @@ def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
         ("seed", str(spec.seed)),
         ("agent", "" if agent is None else f"{agent.name} {agent.version} {_pairs(agent.options)}".strip()),
         ("simulated user", "" if simulator is None else _model(simulator)),
+        ("sampling of the simulated user", "" if spec.simulator_sampling is None else _fields(spec.simulator_sampling)),
         ("embedder", "" if embedder is None else _fields(embedder)),
         ("served with", _pairs(spec.subject.serving)),
         ("chat template", spec.subject.chat_template),
@@ -43,12 +44,18 @@ def _told(spec: RunSpec) -> Iterator[tuple[str, str]]:
         ("limits of programs", _fields(spec.limits)),
     )
     yield from ((name, text) for name, text in facts if text)
-    judges = [(one.rubric, one.judge) for one in spec.judges] or ([("", spec.judge)] if spec.judge is not None else [])
-    yield from (("judge", f"{rubric} {_model(judge)}".strip()) for rubric, judge in judges)
+    judges = [(one.rubric, one.judge, one.sampling) for one in spec.judges]
+    judges += [("", spec.judge, Sampling())] if spec.judge is not None and not judges else []
+    yield from (("judge", f"{rubric} {_model(judge)} {_changes(sampling)}".strip()) for rubric, judge, sampling in judges)
 
 
 def _model(identity: ModelIdentity) -> str:
     return f"{identity.label} {identity.revision}".strip()
+
+
+def _changes(sampling: Sampling) -> str:
+    """Return what a sampling has that differs from the default, a greedy one."""
+    return "" if sampling == Sampling() else f"({_fields(sampling)})"
 
 
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:

@@ -6,11 +6,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from flows.site.charts import charts
+from flows.site.charts import Colours, charts
+from flows.site.colours import model_colours
+from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
 from flows.site.pages import SHORT, file_name, write
+from flows.site.standings import leading_pairs, standing
 from flows.site.told import newest_of_each, told_of
 from flows.site.transcripts import turns_of
 from schemas.errors import UsageError
+from tasks.planning.reporting.publishing import metric_directions
 from tasks.storage.home import Home
 from tasks.storage.new_folder import marked_folder
 from warehouse.site_rows import SiteRows
@@ -37,17 +41,26 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         runs = rows.runs()
         known = [run["run_id"] for run in runs]
         asked = [(_the_run(known, old), _the_run(known, new)) for old, new in pairs]
-        curves = list(_write_curves(folder, rows, newest_of_each(runs)))
+        colours = model_colours(run["model"] for run in runs)
+        newest = newest_of_each(runs)
+        curves = list(_write_curves(folder, rows, newest, colours))
         board = rows.leaderboard()
         ended = {row["night_id"] for row in rows.rows("select night_id from nights")}
         counts = [_write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs]
         from flows.site.beyond_runs import write_comparisons, write_history, write_nights
 
-        compared = write_comparisons(folder, rows, asked)
-        nights = write_nights(folder, rows, home)
-        histories = write_history(folder, rows)
-        values = {"curves": curves, "compared": compared, "nights": nights, "histories": histories}
-        write(folder / "index.html", "index", up="", rows=board, runs=runs, **values)
+        found = matrices(board, newest, colours)
+        directions = metric_directions()
+        leading = {pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]}
+        values = {
+            "curves": curves,
+            "compared": write_comparisons(folder, rows, asked, leading),
+            "nights": write_nights(folder, rows, home),
+            "histories": write_history(folder, rows, colours),
+            "matrices": found,
+            "standings": [standing(matrix, leading) for matrix in found],
+        }
+        write(folder / "index.html", "index", up="", runs=runs, cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN), **values)
     return {"runs": len(runs), "dialogues": sum(counts)}
 
 
@@ -59,9 +72,9 @@ def _the_run(known: Sequence[str], beginning: str) -> str:
     return found[0]
 
 
-def _write_curves(folder: Path, rows: SiteRows, shown: Collection[str]) -> Iterator[str]:
+def _write_curves(folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours) -> Iterator[str]:
     for table in rows.curve_tables():
-        drawn = list(charts([row for row in rows.table(table.name) if row["run_id"] in shown], table))
+        drawn = list(charts([row for row in rows.table(table.name) if row["run_id"] in shown], table, colours))
         if drawn:
             write(folder / "curves" / f"{file_name(table.name)}.html", "curves", up="../", table=table.name, charts=drawn)
             yield table.name

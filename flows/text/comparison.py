@@ -1,4 +1,4 @@
-"""A comparison on the terminal: one table for each pair of runs, at most 100 columns wide."""
+"""A comparison on the terminal: one table for each pair of runs, at most 80 columns wide."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,15 +6,17 @@ from typing import Any
 
 from flows.text.result_print import distinct_names
 from schemas.outside.display import markdown_cell, plain_line
-from tasks.metrics.registry import load, names
+from tasks.metrics.registry import heading_of
+from warehouse.comparison.decided import SEQUENCE
 
-_WIDTH = 100
-_NAME = 28
-_COLUMNS = ("metric", "old", "new", "new - old", "95% interval", "q", "MDE", "problems")
-_WIDTHS = (_NAME, 6, 6, 9, 16, 6, 6, 8)
+_WIDTH = 80
+_NAME = 21
+_COLUMNS = ("metric", "old", "new", "diff", "95% interval", "q", "MDE", "n")
+_WIDTHS = (_NAME, 6, 6, 7, 15, 6, 6, 5)
 LEGEND = (
-    "Paired by problem. q: the p-value (McNemar, or Wilcoxon's signed ranks over problems), adjusted over the metrics by"
-    " Benjamini and Hochberg. MDE: the least true difference that such a pair finds in 80% of cases."
+    "Paired by problem; n: how many problems; diff: new minus old. q: the p-value (McNemar, or Wilcoxon's signed ranks over"
+    " problems), adjusted over the metrics by Benjamini and Hochberg. MDE: the least true difference that such a pair finds in"
+    " 80% of cases."
 )
 Row = Mapping[str, Any]
 
@@ -53,14 +55,17 @@ def _called(row: Row, prefix: str = "") -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    interval = "" if row["ci_low"] is None else f"{row['ci_low']:+.3f}…{row['ci_high']:+.3f}"
     return (
         *(_number(row[name]) for name in ("other_mean", "mean")),
         "–" if row["difference"] is None else f"{row['difference']:+.3f}",
-        interval,
+        _interval(row),
         *(_number(row[name]) for name in ("q_value", "mde")),
         str(row["n_problems"]),
     )
+
+
+def _interval(row: Row) -> str:
+    return "" if row["ci_low"] is None else f"{row['ci_low']:+.3f}…{row['ci_high']:+.3f}"
 
 
 def _number(value: float | None) -> str:
@@ -69,7 +74,7 @@ def _number(value: float | None) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     name, *others = (plain_line(cell, width) for cell, width in zip(cells, _WIDTHS, strict=True))
-    return " " + "  ".join([f"{name:<{_NAME}}", *(f"{cell:>{width}}" for cell, width in zip(others, _WIDTHS[1:], strict=True))])
+    return " " + " ".join([f"{name:<{_NAME}}", *(f"{cell:>{width}}" for cell, width in zip(others, _WIDTHS[1:], strict=True))])
 
 
 def _fill(text: str) -> list[str]:
@@ -79,6 +84,7 @@ def _fill(text: str) -> list[str]:
 def notes(pair: Sequence[Row]) -> Iterator[str]:
     """Sentences about what the numbers of one pair do not show: events, missing scores, other settings, moved judges."""
     yield from map(event_text, (row for row in pair if row["event"]))
+    yield from map(decided_text, (row for row in pair if row["decision"]))
     for row in pair:
         if row["undefined_because"]:
             yield f"{row['metric']}: {row['undefined_because']}"
@@ -94,10 +100,28 @@ def notes(pair: Sequence[Row]) -> Iterator[str]:
 
 
 def event_text(row: Row) -> str:
-    """A regression or improvement in one line."""
-    at_least = f"threshold {row['threshold']:g}, q = {row['q_value']:.3g}"
+    """State an event of a pair in one line, with what decided it: the q over the night or the pair, or a sequence."""
+    q_value = row["q_value"] if row.get("night_q") is None else row["night_q"]
+    at_least = f"threshold {row['threshold']:g}, " + (sequence_text(row) or f"q = {q_value:.3g}")
     said = f"{row['event']}: {row['metric']} {row['other_mean']:.3f} -> {row['mean']:.3f} ({row['difference']:+.3f}; {at_least})"
     return said + moved_judge_text(row["judge_n"], row["judge_n_changed"])
+
+
+def sequence_text(row: Row) -> str:
+    """Name the interval that decided a pair before all its tasks were asked; nothing where a test decides."""
+    return f"confidence sequence {_interval(row)}" if row["interval_kind"] == SEQUENCE else ""
+
+
+def decided_text(row: Row) -> str:
+    """State what a run was decided to be against the other one, and what that means for the numbers beside it."""
+    if row["interval_kind"] != SEQUENCE:
+        return (
+            f"decided: {row['metric']} all_asked; no decision before the last task, so its interval and test are the usual ones"
+        )
+    return (
+        f"decided: {row['metric']} {row['decision']}, {sequence_text(row)} of all tasks, without a test."
+        " The run stopped by it: intervals and tests of other metrics are for one look only (parley help decide)"
+    )
 
 
 def moved_judge_text(n: int | None, n_changed: int | None) -> str:
@@ -129,7 +153,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
                 f"{row['setting']} · {row['model']}",
                 against,
                 _heading(row["metric"]),
-                *(old, new, difference, interval, q_value, mde, row["event"] or "", _moved(row)),
+                *(old, new, difference, sequence_text(row) or interval, q_value, mde, row["event"] or "", _moved(row)),
             )
         )
     cells = ["| " + " | ".join(markdown_cell(text) for text in line) + " |" for line in lines]
@@ -145,4 +169,4 @@ def _moved(row: Row) -> str:
 
 
 def _heading(metric: str) -> str:
-    return load(metric).heading if metric in names() else metric
+    return heading_of(metric)

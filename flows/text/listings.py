@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from flows.text.reasons import in_three_lines
 from schemas.outside.hidden import hidden
 from tasks.storage.home import Home
 
@@ -28,6 +29,7 @@ def listing(home: Home, what: str, run: str | None = None) -> Rows:
         "sandboxes": _sandboxes,
         "runs": _runs,
         "models": _models,
+        "templates": _templates,
     }
     return tables[what](home)
 
@@ -43,22 +45,33 @@ _DIGITS = 12
 """Of a digest. The beginning of a run's id names the run."""
 _MINUTES = len("2026-01-01T00:00")
 _FAULTS = ("owed", "infra", "unscored")
+_UNSHOWN = ("withheld_reason", "released_because", "text")
+"""Columns that no table has: `reason_lines` and `--json` have them."""
 
 
 def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
     """The listing as a person reads it: short heads and ids, times to the minute, faults beside a run's state."""
     printed = [_printed(dict(zip(columns, row, strict=True))) for row in rows]
-    kept = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in ("withheld_reason", "released_because")]
+    kept = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _UNSHOWN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in kept)
     return heads, [tuple(one[column] for column in kept) for one in printed]
+
+
+def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return why each withheld or incomplete run of a listing is so, and why it was released; each fills three lines at most."""
+    lines: list[str] = []
+    for one in (dict(zip(columns, row, strict=True)) for row in rows):
+        if one.get("withheld_reason"):
+            state = f"released ({one['released_because']}), withheld" if one["released_because"] else one["status"]
+            lines.append(in_three_lines(f"{one['run_id'][:_DIGITS]}  {state}: {one['withheld_reason']}"))
+    return lines
 
 
 def _printed(one: dict[str, Any]) -> dict[str, Any]:
     if "n_episodes" in one:
         faults = [f"{one[f'n_{name}']} {name}" for name in _FAULTS if one[f"n_{name}"]]
-        released = f"released: {one['released_because']}" if one["released_because"] else ""
-        state = ": ".join(text for text in (one["status"], one["withheld_reason"], released) if text)
-        one |= {"n_episodes": ", ".join([str(one["n_episodes"]), *faults]), "status": state}
+        one["n_episodes"] = ", ".join([str(one["n_episodes"]), *faults])
+        one["status"] = "released" if one["released_because"] else one["status"]
     for digest in one.keys() & {"run_id", "weights_digest"}:
         one[digest] = one[digest][:_DIGITS]
     if "finished_at" in one:
@@ -66,17 +79,10 @@ def _printed(one: dict[str, Any]) -> dict[str, Any]:
     return one
 
 
-def _benchmarks(_home: Home) -> Rows:
-    from tasks.benchmarks import registry
+def _benchmarks(home: Home) -> Rows:
+    from flows.text.benchmark_listing import COLUMNS, benchmark_rows
 
-    rows = []
-    for name in registry.names():
-        benchmark = registry.load(name)
-        for setting in benchmark.settings.values():
-            options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
-            versions = ", ".join(benchmark.data.versions)
-            rows.append((f"{name}.{setting.name}", benchmark.about.title, versions, options, setting.help))
-    return ("setting", "benchmark", "dataset_versions", "options", "about"), rows
+    return COLUMNS, benchmark_rows(home)
 
 
 def _agents(_home: Home) -> Rows:
@@ -99,6 +105,18 @@ def _builds(_home: Home) -> Rows:
         options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in made.options)
         rows.append((name, " and ".join([*needs, *(["a sandbox"] if made.runs_programs else [])]), options, made.help))
     return ("build", "made_by", "options", "about"), rows
+
+
+def _templates(_home: Home) -> Rows:
+    from tasks.benchmarks import registry
+
+    rows = []
+    for benchmark in map(registry.load, registry.names()):
+        for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
+            values = " ".join(f"{{{one}}}{'' if one not in template.needed else ' (needed)'}" for one in template.placeholders)
+            settings = ", ".join(f"{benchmark.name}.{one}" for one in template.settings)
+            rows.append((name, template.kind, settings, values, ", ".join(template.variants), template.text))
+    return ("template", "kind", "settings", "placeholders", "variants", "text"), rows
 
 
 def _metrics(_home: Home) -> Rows:
@@ -157,7 +175,11 @@ def _runs(home: Home) -> Rows:
         "finished_at",
         "withheld_reason",
     )
-    rows = [(*(getattr(r, c) for c in columns), released_because(lake, r)) for r in records]
+    released = [released_because(lake, r) for r in records]
+    shown = [
+        r if reason is None else r.model_copy(update={"status": "finished"}) for r, reason in zip(records, released, strict=True)
+    ]
+    rows = [(*(getattr(r, c) for c in columns), reason) for r, reason in zip(shown, released, strict=True)]
     return (*columns, "released_because"), rows
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from flows.text.reasons import in_three_lines
 from flows.text.results import print_result_rows
 from flows.text.work import audit_line, work_lines
 from schemas.audit import AuditCounts, ForgeryAudit, audit_counts
@@ -17,6 +18,9 @@ from tasks.planning.known_runs import find_run
 from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+
+_STOPPED = ("withheld", "incomplete")
+"""Statuses that have a reason."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
         said = {"night_id": night.night_id, "started_at": night.started_at, "finished_at": night.finished_at}
         said |= {"wall_seconds": wall_s, "budget": [one.model_dump() for one in night.budget]}
         runs = [
-            work.model_dump() | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
+            work.model_dump()
+            | {"seconds": seconds.get(work.run_id, {}), "audit": _audited(lake, work).model_dump()}
+            | ({"reason": find_run(lake, work.run_id).withheld_reason} if work.status in _STOPPED else {})
             for work in night.work
         ]
         lost = [run.model_dump(exclude={"night_id"}) | {"seconds": _of_run(seconds, run)} for run in failed]
@@ -63,13 +69,13 @@ def show_night(home: Home, wanted: str | None, *, json_output: bool) -> None:
     for work in night.work:
         if work.status != "failed":
             print(f"{plain_line(work.title)}: {work.status} (run {work.run_id[:12]})")
-            told = withheld_lines(home, work.run_id) if work.status in ("withheld", "incomplete") else []
+            told = withheld_lines(home, work.run_id) if work.status in _STOPPED else []
             line = audit_line(_audited(lake, work))
             _print_run([*told, *([line] if line else [])], work, seconds.get(work.run_id))
     paid = {work.run_id: work for work in night.work if work.status == "failed"}
     for run in failed:
         print(f"{plain_line(run.title)}: failed ({f'run {run.run_id[:12]}' if run.run_id else 'it could not be planned'})")
-        _print_run([f"failed: {plain_line(run.reason, 1000)}"], paid.get(run.run_id), _of_run(seconds, run))
+        _print_run([f"failed: {run.reason}"], paid.get(run.run_id), _of_run(seconds, run))
     if "" in seconds:
         print(f"besides the runs: {_summed(seconds[''])}")
 
@@ -80,7 +86,9 @@ def _audited(lake: Lake, work: RunWork) -> AuditCounts:
 
 
 def _print_run(told: Iterable[str], work: RunWork | None, stages: Mapping[str, float] | None) -> None:
-    for line in (*told, *(work_lines(work) if work else ())):
+    for reason in told:
+        print(in_three_lines(f"  {reason}"))
+    for line in work_lines(work) if work else ():
         print(f"  {line}")
     if stages:
         print(f"  time: {_summed(stages)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from flows.text.column_widths import GAP, WIDTH
 from flows.text.result_table import Record, ResultTable, interval_text, mean_text
-from tasks.metrics.registry import load
+from tasks.metrics.registry import heading_of
 
 _METRICS_BESIDE = 4
 """Names are cut so that as many metrics stand beside them."""
@@ -21,7 +21,7 @@ def print_table(table: ResultTable) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    headings = {metric: load(metric).heading for metric in table.first_metrics}
+    headings = {metric: heading_of(metric) for metric in table.first_metrics}
     widths = {metric: _width(headings[metric], [run.get(metric) for run in table.results]) for metric in headings}
     room = console.width - 2 - sum(width + GAP for width in list(widths.values())[:_METRICS_BESIDE])
     labels = _labels(table, room)

@@ -63,8 +63,9 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
         for record in records:
             if record["benchmark"] == benchmark:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
-        metrics = registry.load(benchmark).all_metrics
-        found = tuple(name for name in metrics if any(name in results for results in runs.values()))
+        measured = dict.fromkeys(name for results in runs.values() for name in results)
+        ordered = registry.load(benchmark).all_metrics if benchmark in registry.names() else ()
+        found = tuple(name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured)
         labels = _labels([next(iter(results.values())) for results in runs.values()])
         yield ResultTable(benchmark, labels, tuple(runs.values()), found)
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flows.text.column_widths import GAP, WIDTH, fitted_widths
+from flows.text.column_widths import GAP, WIDTH, fitted_widths, most_lines
+from flows.text.decisions import decision_lines, decision_markdown
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
 
@@ -42,7 +43,7 @@ def result_markdown(home: Home, run_ids: Sequence[str]) -> str:
     from flows.text.result_table import markdown_table, result_tables
 
     records = _records(home, run_ids)
-    tables = [*map(markdown_table, result_tables(records)), *_released_lines(records)]
+    tables = [*map(markdown_table, result_tables(records)), *_released_lines(records), *decision_markdown(home, run_ids)]
     return "\n\n".join(tables) or "No run of this night is published."
 
 
@@ -97,7 +98,7 @@ def print_result_rows(home: Home, run_ids: Sequence[str]) -> None:
     records = _records(home, run_ids)
     for table in result_tables(records):
         print_table(table)
-    for line in _released_lines(records):
+    for line in (*_released_lines(records), *decision_lines(home, run_ids)):
         print(line)
 
 
@@ -109,13 +110,32 @@ def _print_events(rows: Sequence[Mapping[str, Any]]) -> None:
             print(plain_line(f"{row['setting']} · {row['model']} against its {row['against']}, {event_text(row)}", 500))
 
 
+WARN_FROM_SHARE = 0.05
+"""Least share of empty answers that a run's summary warns of."""
+
+
 def _summary(report: "RunReport") -> str:
-    parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {report.model_calls} model calls"]
+    n_paid = report.work.n_paid if report.work else report.model_calls
+    parts = [f"{plain_line(report.title)}: {report.status}, {report.episodes} episodes, {n_paid} model calls"]
     parts += [
         f"{n} {name}" for n, name in ((report.owed, "owed"), (report.n_infra, "infra"), (report.n_unscored, "unscored")) if n
     ]
+    parts += [f"{report.n_drift_calls} requests for the drift of its judges"] if report.n_drift_calls else []
     parts += [f"{report.n_quarantined} rows of the data in quarantine"] if report.n_quarantined else []
     parts += [f"{report.n_truncated} answers cut off at max_tokens"] if report.n_truncated else []
+    parts += [
+        f"{n} {name}"
+        for n, name in (
+            (report.n_refused, "refused"),
+            (report.n_empty, "empty answers"),
+            (report.n_cut_off, "of them cut off within a thought"),
+            (report.n_unreadable, "answers without a readable program"),
+        )
+        if n
+    ]
+    if report.n_empty >= WARN_FROM_SHARE * report.n_answers > 0:
+        parts.append(f"WARNING: {report.n_empty / report.n_answers:.0%} of the answers are empty")
+    parts += [f"requests of the {role} adapted to its endpoint: {changes}" for role, changes in report.adapted]
     parts += [f"{report.n_tampered} tests tampered with (reason = 'tampering' in test_verdicts)"] if report.n_tampered else []
     return ", ".join(parts) + f" (run {report.run_id[:12]})"
 
@@ -131,10 +151,14 @@ def _next_commands(reports: Sequence["RunReport"]) -> tuple[str, ...]:
     )
 
 
+_MOST_LINES, _LONG = 4, 24
+"""Most lines of a row on a terminal, and characters from which a cell is better read in a block of lines."""
+
+
 def print_rows(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, pager: bool = False, unfolded: bool = False
 ) -> None:
-    """Print a table; where it is wider than the terminal, one row below the other.
+    """Print a table. Where it is wider than the terminal, texts are folded; where rows get tall, each is a block of lines.
 
     In a pipe or a log a table is 100 characters wide: the widest texts are folded, numbers never are.
 
@@ -150,16 +174,20 @@ def print_rows(
     cells = [[_cell(value) for value in row] for row in rows]
     heads = [plain_line(column) for column in columns]
     numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(columns))]
-    width = sum(max(len(line[at]) for line in [heads, *cells]) + 4 for at in range(len(columns)))
+    width = 1 + sum(max(len(line[at]) for line in [heads, *cells]) + GAP for at in range(len(columns)))
     widths: Sequence[int | None] = [None] * len(columns)
     console = Console()
     if not console.is_terminal:
         fitted = None if unfolded else fitted_widths(heads, cells, numeric)
         widths = fitted or widths
         console = Console(width=WIDTH if fitted else max(width, 80))
-    elif width > console.width and any(len(cell) > 24 for line in cells for cell in line):
-        _print_text("\n".join(_record_lines(title, columns, cells)), console.height if pager else None)
-        return
+    elif width > console.width:
+        fitted = fitted_widths(heads, cells, numeric, console.width - 1)
+        is_tall = fitted is None or most_lines(cells, fitted) > _MOST_LINES
+        if is_tall and any(len(cell) > _LONG for line in cells for cell in line):
+            _print_text("\n".join(_record_lines(title, columns, cells)), console.height if pager else None)
+            return
+        widths = fitted or widths
     table = Table(
         title=Text(title, style="table.title") if title else None,
         box=box.SIMPLE_HEAD,

@@ -1,12 +1,15 @@
 """One episode as text to read: its messages and the tests' verdicts."""
 
+from flows.text.decisions import decision_line
 from schemas.audit import AuditOutcome, ForgeryAudit
 from schemas.dialog import Dialog, Role
 from schemas.episode import Episode, Step, StepKind
 from schemas.errors import UsageError
-from schemas.lake.records import RunEpisode
+from schemas.lake.records import RunEpisode, RunRecord
+from schemas.night.decision import Decision
 from schemas.outside.display import plain_text
 from schemas.verdict import TestVerdict
+from tasks.dialogue.drafts import draft_note
 from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
 from tasks.storage.home import Home
@@ -15,10 +18,14 @@ from tasks.storage.parquet_store import Lake
 
 SHOWN_OF_AN_END = 1000
 """Characters of each end of a long observation that a transcript shows."""
+SHOWN_OF_A_THOUGHT = 200
+"""Characters of a thought's first line."""
 
 
 def transcript_text(home: Home, beginning: str) -> str:
-    """The episode whose id begins like this. Reads the lake, so that withheld runs can be looked at too.
+    """Return the episode whose id begins like this, with its steps numbered as in the table `steps`.
+
+    It is read from the lake, so that withheld runs can be looked at, too.
 
     Raises:
         UsageError: no episode or several begin like this.
@@ -31,11 +38,11 @@ def transcript_text(home: Home, beginning: str) -> str:
         raise UsageError(f"{problem}. See `parley list episodes`")
     member = next((one for one in members if _audits(lake, one)), members[0])  # runs share episodes: an audited one says more
     episode = read_episodes(lake, member.benchmark, member.model, ids)[member.episode_id]
-    parts = [_head(episode)]
+    parts = [_head(episode, _task_share(lake, member)), *_decisions(lake, member)]
     parts += [said(step, "context") for step in _before(lake, episode)]
     verdicts, audits = _verdicts(lake, member), _audits(lake, member)
-    for step in episode.steps:
-        parts.append(said(step))
+    for position, step in enumerate(episode.steps):
+        parts.append(said(step, f"step {position + 1}", note=draft_note(episode.steps, position)))
         if step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE:
             parts += [_verdict(v, audits.get((v.turn, v.instruction_id))) for v in verdicts if v.turn == step.turn]
     if episode.error:
@@ -67,27 +74,50 @@ def _keys(member: RunEpisode) -> dict[str, str]:
     return {"benchmark": member.benchmark, "model": member.model, "run_id": member.run_id}
 
 
-def _head(episode: Episode) -> str:
+def _task_share(lake: Lake, member: RunEpisode) -> str:
+    """Say which share of its tasks the episode's run has; nothing where it has all, or has not ended."""
+    record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
+    share = None if record is None else record.task_share
+    return "" if share is None else f" · run with {share:.1%} of the tasks"
+
+
+def _decisions(lake: Lake, member: RunEpisode) -> list[str]:
+    """Say how the episode's run was decided before all its tasks were asked."""
+    record = next(iter(lake.read("runs", RunRecord, **_keys(member))), None)
+    if record is None:
+        return []
+    rows = lake.read("decisions", Decision, **_keys(member))
+    return [decision_line({**row.model_dump(), "setting": record.setting}) for row in rows]
+
+
+def _head(episode: Episode, task_share: str) -> str:
+    setting = f"{episode.benchmark}.{episode.setting} · {episode.dataset_version}"
     return (
         f"episode {episode.episode_id}\n"
-        f"{episode.benchmark}.{episode.setting} · {episode.dataset_version} · {episode.problem_id} · sample {episode.sample}\n"
+        f"{setting} · {episode.problem_id} · sample {episode.sample}{task_share}\n"
         f"model {episode.model} · {episode.stop_reason} · attempt {episode.attempt} · {episode.started_at}"
     )
 
 
-def said(step: Step, *facts_before: str) -> str:
-    """A step with its facts; a message whole, other texts clipped."""
+def said(step: Step, *facts_before: str, note: str = "") -> str:
+    """Return a step with its facts; a message whole, other texts clipped.
+
+    Args:
+        note: what became of a draft.
+    """
     facts = [
         *facts_before,
         f"turn {step.turn}",
         step.role.value,
         *([] if step.kind is StepKind.MESSAGE else [step.kind.replace("_", " ")]),
     ]
-    facts += ["scripted"] * step.is_scripted
+    facts += [note] * bool(note) + ["scripted"] * step.is_scripted
     if step.latency_s is not None:
         facts.append(f"{step.latency_s:.2f} s")
     if step.output_tokens is not None:
         facts.append(f"{step.input_tokens} + {step.output_tokens} tokens")
+    if step.reasoning_tokens:
+        facts.append(f"{step.reasoning_tokens} of them for thoughts")
     if step.finish_reason:
         facts.append(step.finish_reason)
     if step.call_id is not None:
@@ -96,7 +126,15 @@ def said(step: Step, *facts_before: str) -> str:
         facts.append(f"tree {step.tree[:12]}")
     content = step.content if step.kind is StepKind.MESSAGE else clipped(step.content)
     calls = [f"→ {call.name} ({call.call_id}): {clipped(call.arguments)}" for call in step.calls]
-    return "\n".join((f"\n── {' · '.join(facts)} ──", *([content] if content or not calls else []), *calls))
+    thoughts = [f"[thoughts] {folded(step.reasoning)}"] if step.reasoning else []
+    return "\n".join((f"\n── {' · '.join(facts)} ──", *thoughts, *([content] if content or not calls else []), *calls))
+
+
+def folded(reasoning: str) -> str:
+    """Return the first line of a model's thoughts, and how many more there are: `turns.reasoning` holds them whole."""
+    first, *more = reasoning.strip().splitlines() or [""]
+    shown = first if len(first) <= SHOWN_OF_A_THOUGHT else f"{first[:SHOWN_OF_A_THOUGHT]} …"
+    return f"{shown} (and {len(more)} more lines, see turns.reasoning)" if more else shown
 
 
 def clipped(text: str) -> str:

@@ -18,12 +18,14 @@ _CELL = 1000
 
 
 def work_lines(work: RunWork) -> Iterator[str]:
-    """Two or three lines: origin of the episodes, costs, and the reason why they were not reused."""
+    """Two to four lines: origin of the episodes, costs, requests, and the reason why they were not reused."""
     yield f"episodes: {_episodes(work)}"
     if work.is_reused:
         yield "nothing was left to do"
         return
     yield f"paid: {_paid(work)}; programs: {work.programs_run} run, {work.programs_reused} verdicts taken over{_judged(work)}"
+    if work.requests is not None:
+        yield f"requests: {work.requests.text}"
     yield f"why: {reason(work)}"
 
 
@@ -41,8 +43,10 @@ def work_markdown(works: Sequence[RunWork]) -> str:
     """A table with one row for each run; all cells are data."""
     if not works:
         return ""
-    columns = ("run", "episodes", "paid", "programs run", "verdicts taken over", "why")
-    rows = [(w.title, _episodes(w), _paid(w), str(w.programs_run), str(w.programs_reused), reason(w)) for w in works]
+    columns = ("run", "episodes", "paid", "requests", "programs run", "verdicts taken over", "why")
+    rows = [
+        (w.title, _episodes(w), _paid(w), _requests(w), str(w.programs_run), str(w.programs_reused), reason(w)) for w in works
+    ]
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(markdown_cell(cell, _CELL) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
@@ -63,9 +67,11 @@ def withheld_markdown(reports: Sequence["RunReport"]) -> str:
 
 def work_fields(work: RunWork) -> dict[str, object]:
     """Fields of a JSON line, besides the keys that all runs have."""
-    names = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens", "usd")
+    counts = ("n_reused", "n_resumed", "n_turns_kept", "n_new", "input_tokens", "output_tokens", "n_unknown_tokens")
+    names = (*counts, "usd", "usd_hourly")
     fields: dict[str, object] = {name: getattr(work, name) for name in names}
     return fields | {
+        "requests": work.requests.model_dump() if work.requests else None,
         "reused_from": dict(work.reused_from),
         "programs_run": work.programs_run,
         "programs_reused": work.programs_reused,
@@ -81,6 +87,10 @@ def _episodes(work: RunWork) -> str:
     if work.n_resumed:
         parts.append(f"{work.n_resumed} resumed with {work.n_turns_kept} answers kept")
     return ", ".join([*parts, f"{work.n_new} played anew"])
+
+
+def _requests(work: RunWork) -> str:
+    return "unknown" if work.requests is None else work.requests.text
 
 
 def _judged(work: RunWork) -> str:
@@ -99,11 +109,13 @@ def _sources(work: RunWork) -> str:
 
 
 def _paid(work: RunWork) -> str:
-    said = f"{work.model_calls} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
+    said = f"{work.n_paid} model calls, {work.input_tokens} tokens in and {work.output_tokens} out"
     if work.n_unknown_tokens:
         said += f" (of {work.n_unknown_tokens} answers the endpoint counted none)"
-    if work.model_calls and work.usd is not None:
+    if work.n_paid and work.usd is not None:
         said += f", {work.usd:.6g} USD"
+    if work.usd_hourly is not None:
+        said += f", {work.usd_hourly:.6g} USD for served hours"
     return said
 
 

@@ -26,6 +26,7 @@ class UnisolatedSandbox:
     """Runs programs as the caller's own user. Never a fall-back for another sandbox. See `sandbox.interface.Sandbox`.
 
     Args:
+        packages: folders of packages in place of those installed beside Parley.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
     """
@@ -33,8 +34,10 @@ class UnisolatedSandbox:
     name = "none"
     isolated = False
     has_host_packages = True
+    takes_packages = True
 
-    def __init__(self, *, slots: int | None = None, slot_directory: Path | None = None) -> None:
+    def __init__(self, *, packages: tuple[str, ...] = (), slots: int | None = None, slot_directory: Path | None = None) -> None:
+        self.packages = packages
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
 
@@ -46,7 +49,7 @@ class UnisolatedSandbox:
             raise SandboxUnavailable(f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}")
 
     def fingerprint(self) -> str:
-        return f"none; {environment_digest()}"
+        return f"none; {environment_digest(self.packages)}"
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["UnisolatedSession"]:

@@ -8,6 +8,7 @@ from sandbox.decoys.node_audit import Passes, judged_nodes, passes_of
 from sandbox.decoys.node_decoys import altered_tests
 from sandbox.decoys.trial import Cost
 from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
+from sandbox.judging.project_runners import nodes_of
 from sandbox.workspace.interface import Trees
 from schemas.audit import Audited
 from schemas.run import Limits
@@ -28,7 +29,9 @@ def audit_patch(
     repository = program.repository
     stored = trees.files(repository.tested_tree, repository.test_files).items()
     files = {name: trees.get(entry.what).decode("utf-8", "surrogateescape") for name, entry in stored if not entry.is_link}
-    tests = altered_tests(files, program.wanted, random.Random(seed))
+    nodes = nodes_of(repository.runner, program.wanted, tuple(files))
+    altered = altered_tests(files, tuple(nodes), random.Random(seed))
+    tests = replace(altered, edits={nodes[node]: edit for node, edit in altered.edits.items()})
     cost = Cost()
 
     def passes(patch: str, texts: Mapping[str, str]) -> Passes:

@@ -52,8 +52,8 @@ def judge_program(answers: int, questions: int, key: bytes) -> None:
         seal, unseal, own[0] = sealer(key, TO_SUPERVISOR), opener(key, TO_PROGRAM), getpid()
 
     job = {name.decode(): value for name, value in zip(*[iter(hear())] * 2)}  # noqa: B905 - see `conversation`
-    _install_packages(job["folders"].decode(), with_pth_files=job["kind"] == b"repository")
-    if job["kind"] in (b"pytest", b"repository"):
+    _install_packages(job["folders"].decode())
+    if job["kind"] == b"pytest":
         run_pytest(job, say, hear, only_here)
         return
     path, refused = f"{os.getcwd()}/{PROGRAM}", []
@@ -161,23 +161,16 @@ def _told(detail: bytes, path: str) -> bytes:
     return with_ends_kept(detail.replace(path.encode("utf-8", "surrogateescape")[: -len(PROGRAM)], b""), LONGEST_DETAIL)
 
 
-def _install_packages(folders: str, *, with_pth_files: bool) -> None:
-    """Do the work of the `site` module. Its .pth files run code at each start: only a dataset's environment, whose they are, has
-    them read.
-
-    Args:
-        folders: of packages; where a dataset's environment names none, those of the Python that runs.
-    """
+def _install_packages(folders: str) -> None:
+    """Do the work of the `site` module, but for .pth files, which run code at each start."""
     import site
 
-    named = folders.split("\n") if folders or not with_pth_files else site.getsitepackages()
-    there = [folder for folder in named if os.path.isdir(folder)]
-    if not there and not with_pth_files:
+    there = [folder for folder in folders.split("\n") if os.path.isdir(folder)]
+    if not there:
         site.main()
         return
-    add = site.addsitedir if with_pth_files else sys.path.append
     for folder in there:
-        add(folder)
+        sys.path.append(folder)
     site.setquit()
     site.setcopyright()
     site.sethelper()

@@ -1,10 +1,8 @@
 """Runs test files with the environment's pytest, unchanged, and tells of each node: over nodes of a folder, or over a repository.
 
-Trusted, standard library and the environment's pytest only. Files that steer tests are refused or put back before (see
-`sandbox.judging`); plugins come from the environment alone.
+Trusted, standard library and the environment's pytest only. Runs on Python 3.5 and newer: annotations stand in comments. Files
+that steer tests are refused or put back before (see `sandbox.judging`); plugins come from the environment alone.
 """
-
-from __future__ import annotations
 
 import builtins
 import os
@@ -14,8 +12,8 @@ __builtins__ = dict(builtins.__dict__)  # the candidate can change the common on
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator  # noqa: F401 - type comments name them
+    from typing import Any  # noqa: F401 - type comments name it
 
 _OF_NODES = ("-pno:cacheprovider", "-oaddopts=", "-q", "--no-header", "--continue-on-collection-errors")
 _LAST_WORD = ("--tb=short", "--assert=rewrite", "--maxfail=0")
@@ -23,43 +21,41 @@ _LAST_WORD = ("--tb=short", "--assert=rewrite", "--maxfail=0")
 _RAN = (0, 1)
 """pytest's exit codes for tests that ran, well or not."""
 _NOTHING_RAN = 5
-_WORST_FIRST = ("ERROR", "FAILED", "XPASS", "SKIPPED", "XFAIL", "PASSED")
-_DETAIL, _ALL_DETAILS, _LONGEST = 400, 60_000, 2000
+XFAIL_UNMARKED = "XFAIL_UNMARKED"
+"""Outcome of a test that was expected to fail only from when it ran on. The candidate's code can demand that: no pass."""
+_WORST_FIRST = ("ERROR", "FAILED", "XPASS", XFAIL_UNMARKED, "SKIPPED", "XFAIL", "PASSED")
+_DETAIL, _ALL_DETAILS, _LONGEST = 400, 60000, 2000
 
 
-def run_pytest(
-    job: dict[str, bytes],
-    say: Callable[..., None],
-    hear: Callable[[], list[bytes]],
-    only_here: Callable[[], None],
-) -> None:
+def run_pytest(job, say, hear, only_here):
+    # type: (dict[str, bytes], Callable[..., None], Callable[[], list[bytes]], Callable[[], None]) -> None
     """Run the files, tell of each node, and return: the interpreter ends as it would after pytest."""
     root, is_whole_project = os.getcwd(), job["kind"] == b"repository"
-    lines = {name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one] for name, value in job.items()}
-    show_project = _prepare(root, lines, is_whole_project)
+    lines = lines_of(job)
+    show_project = prepare(root, lines, is_whole_project)
     start = _loaded_pytest(show_project).main
     plugins = _environment_plugins(show_project) if is_whole_project else []
     say(b"code ran")
     hear()
-    wanted, found, room = frozenset(lines["nodes"]), dict[str, tuple[str, str]](), [_ALL_DETAILS]
+    wanted, report = frozenset(lines["nodes"]), reporter(say)
+    found = {}  # type: dict[str, tuple[str, str]]
 
-    def tell(node: str, word: str, detail: str) -> None:
-        if wanted:
-            name = asked_by(node, wanted)
-            if name is not None and _is_worse(word, found.get(name, (None,))[0]):
-                found[name] = (word, detail)
+    def tell(node, word, detail):
+        # type: (str, str, str) -> None
+        if not wanted:
+            report(node, word, detail)
             return
-        last = detail.encode("utf-8", "backslashreplace")[-_DETAIL:][: max(0, room[0])]
-        room[0] -= len(last)
-        say(b"node", node.encode("utf-8", "backslashreplace"), word.encode(), last)
+        name = asked_by(node, wanted)
+        if name is not None and is_worse(word, found[name][0] if name in found else None):
+            found[name] = (word, detail)
 
     files = [name for name in lines["files"] if os.path.exists(name)]
     code = _NOTHING_RAN
-    _set_warnings(job["warnings"].decode())
+    set_warnings(job["warnings"].decode())
     if files:
-        own_options = [f"-p{name}" for name in plugins] if is_whole_project else _OF_NODES
-        alone = ("-n0",) if "xdist" in plugins else ()
-        arguments = [*own_options, "--rootdir", root, *lines["arguments"], *_LAST_WORD, *alone, "--", *files]
+        own_options = ["-p" + name for name in plugins] if is_whole_project else list(_OF_NODES)
+        alone = ["-n0"] if "xdist" in plugins else []
+        arguments = own_options + ["--rootdir", root] + lines["arguments"] + list(_LAST_WORD) + alone + ["--"] + files
         code = int(start(arguments, plugins=[_once_loaded(show_project), _listener(wanted, tell)]))
     only_here()
     for node, (word, detail) in found.items() if code in _RAN else ():
@@ -68,14 +64,36 @@ def run_pytest(
     say(b"done")
 
 
-def asked_by(node: str, wanted: frozenset[str]) -> str | None:
+def lines_of(job):
+    # type: (dict[str, bytes]) -> dict[str, list[str]]
+    """Split each text of a job into its lines; blank lines are left out."""
+    return {name: [one for one in value.decode("utf-8", "surrogateescape").split("\n") if one] for name, value in job.items()}
+
+
+def reporter(say):
+    # type: (Callable[..., None]) -> Callable[[str, str, str], None]
+    """Make a function that reports a node's outcome with the end of its failure, within a bound for all failures."""
+    room = [_ALL_DETAILS]
+
+    def report(node, word, detail):
+        # type: (str, str, str) -> None
+        last = detail.encode("utf-8", "backslashreplace")[-_DETAIL:][: max(0, room[0])]
+        room[0] -= len(last)
+        say(b"node", node.encode("utf-8", "backslashreplace"), word.encode(), last)
+
+    return report
+
+
+def asked_by(node, wanted):
+    # type: (str, frozenset[str]) -> str | None
     """Give the wanted name that a node belongs to: a function stands for its parameters, a class for its methods."""
     if node in wanted:
         return node
-    return max((one for one in wanted if node.startswith((f"{one}[", f"{one}::"))), key=len, default=None)
+    return max((one for one in wanted if node.startswith((one + "[", one + "::"))), key=len, default=None)
 
 
-def _listener(wanted: frozenset[str], tell: Callable[[str, str, str], None]) -> Any:
+def _listener(wanted, tell):
+    # type: (frozenset[str], Callable[[str, str, str], None]) -> Any
     """Make a plugin that tells each test's worst word of set-up, call and tear-down, once the test is over.
 
     Args:
@@ -84,28 +102,72 @@ def _listener(wanted: frozenset[str], tell: Callable[[str, str, str], None]) -> 
     """
     import pytest
 
-    words, details = dict[str, str](), dict[str, str]()
+    words = {}  # type: dict[str, str]
+    details = {}  # type: dict[str, str]
+    expectations = {}  # type: dict[Any, tuple[list[Any], bool]]
+    expected = set()  # type: set[str]
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(items: list[Any]) -> None:
+    def pytest_collection_modifyitems(items):
+        # type: (list[Any]) -> None
         items[:] = [item for item in items if not wanted or asked_by(item.nodeid, wanted) is not None]
 
-    def pytest_runtest_logreport(report: Any) -> None:
+    def pytest_collection_finish(session):
+        # type: (Any) -> None
+        expectations.update((item, (_xfail_marks(item), expects_failure(item))) for item in session.items)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(item, call):
+        # type: (Any, Any) -> Iterator[None]
+        yield
+        marks, is_of_unittest = expectations.get(item, ([], False))
+        raised = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(raised, pytest.xfail.Exception):
+            is_expected = is_of_unittest or any(mark[2].get("run") is False for mark in marks)
+        else:
+            is_expected = bool(marks) and _xfail_marks(item) == marks
+        (expected.add if is_expected else expected.discard)(item.nodeid)
+
+    def pytest_runtest_logreport(report):
+        # type: (Any) -> None
         word = _word_of(report)
-        if word is not None and _is_worse(word, words.get(report.nodeid)):
+        if word == "XFAIL" and report.nodeid not in expected:
+            word = XFAIL_UNMARKED
+        if word is not None and is_worse(word, words.get(report.nodeid)):
             words[report.nodeid] = word
             details[report.nodeid] = "" if report.passed else str(report.longreprtext)
 
-    def pytest_runtest_logfinish(nodeid: str) -> None:
+    def pytest_runtest_logfinish(nodeid):
+        # type: (str) -> None
         tell(nodeid, words.pop(nodeid, "ERROR"), details.pop(nodeid, ""))
 
-    plugin: Any = type(sys)("parley_listener")
-    for hook in (pytest_collection_modifyitems, pytest_runtest_logreport, pytest_runtest_logfinish):
+    plugin = type(sys)("parley_listener")
+    hooks = (pytest_collection_modifyitems, pytest_collection_finish, pytest_runtest_makereport)  # type: tuple[Any, ...]
+    for hook in (*hooks, pytest_runtest_logreport, pytest_runtest_logfinish):
         setattr(plugin, hook.__name__, hook)
     return plugin
 
 
-def _word_of(report: Any) -> str | None:
+def _xfail_marks(item):
+    # type: (Any) -> list[tuple[int, tuple[Any, ...], dict[str, Any]]]
+    """List what expects a test to fail: the id of each mark, and what it says now."""
+    if hasattr(item, "iter_markers"):
+        marks = list(item.iter_markers("xfail"))
+    else:  # pytest 3.5 and older
+        marks = list(getattr(item.get_marker("xfail"), "_marks", ()))
+    return [(id(mark), tuple(mark.args), dict(mark.kwargs)) for mark in marks]
+
+
+def expects_failure(test):
+    # type: (Any) -> bool
+    """Tell whether unittest's `expectedFailure` marks a test, its function or its class."""
+    name = "__unittest_expecting_failure__"
+    method = getattr(test, getattr(test, "_testMethodName", "obj"), None)
+    return any(getattr(one, name, False) is True for one in (method, test, getattr(test, "cls", None)))
+
+
+def _word_of(report):
+    # type: (Any) -> str | None
     """Give pytest's word for a report; None for a set-up or tear-down that went well."""
     expected_to_fail = hasattr(report, "wasxfail")
     if report.skipped:
@@ -117,34 +179,40 @@ def _word_of(report: Any) -> str | None:
     return "XPASS" if expected_to_fail else "PASSED"
 
 
-def _is_worse(word: str, before: str | None) -> bool:
+def is_worse(word, before):
+    # type: (str, str | None) -> bool
+    """Compare two outcomes of one test."""
     return before is None or _WORST_FIRST.index(word) < _WORST_FIRST.index(before)
 
 
-def _once_loaded(call: Callable[[], None]) -> Any:
+def _once_loaded(call):
+    # type: (Callable[[], None]) -> Any
     """Make a plugin that calls a function once the environment's plugins are loaded, before pytest reads the project."""
     import pytest
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_load_initial_conftests() -> Iterator[None]:
+    def pytest_load_initial_conftests():
+        # type: () -> Iterator[None]
         call()
         yield
 
-    plugin: Any = type(sys)("parley_project")
-    plugin.pytest_load_initial_conftests = pytest_load_initial_conftests
+    plugin = type(sys)("parley_project")
+    setattr(plugin, pytest_load_initial_conftests.__name__, pytest_load_initial_conftests)
     return plugin
 
 
-def _loaded_pytest(show_project: Callable[[], None]) -> Any:
+def _loaded_pytest(show_project):
+    # type: (Callable[[], None]) -> Any
     try:
         import pytest
-    except ModuleNotFoundError:  # the project is pytest
+    except ImportError:  # the project is pytest
         show_project()
         import pytest
     return pytest
 
 
-def _prepare(root: str, lines: dict[str, list[str]], is_whole_project: bool) -> Callable[[], None]:
+def prepare(root, lines, is_whole_project):
+    # type: (str, dict[str, list[str]], bool) -> Callable[[], None]
     """Set variables and the path as the tests of a kind have them.
 
     Returns:
@@ -155,28 +223,30 @@ def _prepare(root: str, lines: dict[str, list[str]], is_whole_project: bool) -> 
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     sys.argv = ["pytest"]
-    own: list[str] = []
+    own = []  # type: list[str]
     if is_whole_project:
-        sys.path[:0] = [root, *(os.path.join(root, path) for path in lines["paths"])]
+        sys.path[:0] = [root] + [os.path.join(root, path) for path in lines["paths"]]
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[: 1 + len(lines["paths"])])
-        own = [folder for folder in sys.path if f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")]
+        own = [folder for folder in sys.path if (os.path.realpath(folder) + "/").startswith(os.path.realpath(root) + "/")]
     else:
         sys.dont_write_bytecode = True
-        environment = next((f"{root}/{name}" for name in lines["environment"] if os.path.isdir(name)), None)
-        sys.path[:0] = [root, *(f"{root}/{path}" for path in lines["paths"] if os.path.isdir(path))]
+        environment = next((root + "/" + name for name in lines["environment"] if os.path.isdir(name)), None)
+        sys.path[:0] = [root] + [root + "/" + path for path in lines["paths"] if os.path.isdir(path)]
         if environment is not None:
             sys.path.insert(1 + len(lines["paths"]), environment)
-    finders: Any = sys.path_importer_cache
+    finders = sys.path_importer_cache  # type: Any
     finders.update(dict.fromkeys(own))  # None: nothing is to be looked for there
 
-    def show_project() -> None:
+    def show_project():
+        # type: () -> None
         while own:
             finders.pop(own.pop(), None)
 
     return show_project
 
 
-def _set_warnings(options: str) -> None:
+def set_warnings(options):
+    # type: (str) -> None
     """Have PYTHONWARNINGS count from now on, as if Python had been started with it."""
     import warnings
 
@@ -187,12 +257,38 @@ def _set_warnings(options: str) -> None:
     warnings._processoptions(sys.warnoptions)  # pyright: ignore[reportAttributeAccessIssue]  (what Python itself calls at its start)
 
 
-def _environment_plugins(show_project: Callable[[], None]) -> list[str]:
+def _environment_plugins(show_project):
+    # type: (Callable[[], None]) -> list[str]
     """List the plugins that the environment's packages offer, among them the project itself where it is a plugin."""
-    from importlib.metadata import distributions
     from importlib.util import find_spec
 
-    offered = [entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11"]
-    if any(find_spec(entry.value.partition(":")[0].partition(".")[0]) is None for entry in offered):
+    offered = _pytest_entry_points()
+    if any(find_spec(module.partition(":")[0].partition(".")[0]) is None for module in offered.values()):
         show_project()
-    return sorted({entry.name for entry in offered})
+    return sorted(offered)
+
+
+def _pytest_entry_points():
+    # type: () -> dict[str, str]
+    """Return plugin -> module, as the packages' metadata name them."""
+    try:
+        from importlib.metadata import distributions
+    except ImportError:  # Python 3.7 and older
+        return _entry_points_by_files()
+    entries = [entry for found in distributions() for entry in found.entry_points if entry.group == "pytest11"]
+    return {entry.name: entry.value for entry in entries}
+
+
+def _entry_points_by_files():
+    # type: () -> dict[str, str]
+    from configparser import ConfigParser
+    from glob import escape, glob
+
+    offered = {}  # type: dict[str, str]
+    for folder in sys.path:
+        for path in glob(escape(folder) + "/*-info/entry_points.txt"):
+            parser = ConfigParser(delimiters=("=",))
+            parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  (names keep their case)
+            parser.read(path, encoding="utf-8")
+            offered.update(parser.items("pytest11") if parser.has_section("pytest11") else ())
+    return {name: module.strip() for name, module in offered.items()}

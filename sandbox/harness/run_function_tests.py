@@ -41,8 +41,9 @@ from sealed_channel import (
 )
 from together import conversation_with_children
 
-for _name in os.listdir(sys.path.pop(0)):
-    sys.modules.pop(_name.removesuffix(".py"), None)
+for _name in (name.removesuffix(".py") for name in os.listdir(sys.path.pop(0))):
+    if _name != __name__:  # while `run_project_tests.py` imports this module, the interpreter needs it there
+        sys.modules.pop(_name, None)
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     sys.path.pop(0)  # without `-P`, which older Pythons lack, Python puts a script's folder there
 

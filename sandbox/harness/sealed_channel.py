@@ -1,21 +1,24 @@
 """Seals the messages between supervisor and judged program: encrypted, numbered and signed with a key of these two.
 
+Runs on Python 3.5 and newer, since a repository's tests run on its environment's Python: annotations stand in comments.
 The candidate shares the program's process, so it can read from, write to and exchange the pipes' descriptors. It reads noise.
 The supervisor knows a message that it writes or repeats, and passes no program whose message it holds back.
 """
 
-from __future__ import annotations
-
 import builtins
 import os
-from _sha3 import shake_256  # pyright: ignore[reportMissingImports]  (a built-in module: hashlib would cost each run its import)
+
+try:
+    from _sha3 import shake_256  # pyright: ignore[reportMissingImports]  (a built-in module: importing hashlib takes longer)
+except ImportError:  # Python 3.5
+    from keccak import shake_256
 
 __builtins__ = dict(builtins.__dict__)  # the candidate can change the common ones
 
 TYPE_CHECKING = False  # importing typing would cost each run some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable  # noqa: F401 - type comments name it
+    from typing import Any  # noqa: F401 - type comments name it
 
 _MAC_BYTES = 16
 _LONGEST_MESSAGE = 1 << 16
@@ -23,14 +26,16 @@ NOISE = (b"tampering", b"the runner's channel was written to")
 TO_PROGRAM, TO_SUPERVISOR = b"to program", b"to supervisor"
 
 
-def fields(*parts: bytes) -> bytes:
+def fields(*parts):
+    # type: (bytes) -> bytes
     """Join byte strings: eight bytes of length before each."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
-def unpacked(data: bytes) -> list[bytes]:
+def unpacked(data):
+    # type: (bytes) -> list[bytes]
     """Take apart the result of `fields`. A torn end is left out."""
-    found: list[bytes] = []
+    found = []  # type: list[bytes]
     while len(data) >= 8:
         size = int.from_bytes(data[:8], "big")
         found.append(data[8 : 8 + size])
@@ -38,7 +43,8 @@ def unpacked(data: bytes) -> list[bytes]:
     return found
 
 
-def with_ends_kept(text: bytes, longest: int) -> bytes:
+def with_ends_kept(text, longest):
+    # type: (bytes, int) -> bytes
     """Shorten a text to at most `longest` bytes: its first quarter, a line of dots, its end."""
     if len(text) <= longest:
         return text
@@ -46,11 +52,13 @@ def with_ends_kept(text: bytes, longest: int) -> bytes:
     return text[:head] + b"\n...\n" + text[head + 5 - longest :]
 
 
-def sealer(key: bytes, direction: bytes) -> Callable[[bytes], bytes]:
+def sealer(key, direction):
+    # type: (bytes, bytes) -> Callable[[bytes], bytes]
     """Make a function that seals the next message of one direction."""
     n = 0
 
-    def seal(body: bytes, _shake: Callable[..., Any] = shake_256) -> bytes:
+    def seal(body, _shake=shake_256):
+        # type: (bytes, Callable[..., Any]) -> bytes
         nonlocal n
         tag = fields(key, direction, n.to_bytes(8, "big"))
         n += 1
@@ -61,11 +69,13 @@ def sealer(key: bytes, direction: bytes) -> Callable[[bytes], bytes]:
     return seal
 
 
-def opener(key: bytes, direction: bytes) -> Callable[[bytes], bytes | None]:
+def opener(key, direction):
+    # type: (bytes, bytes) -> Callable[[bytes], bytes | None]
     """Make a function that opens the next message of one direction (without its length). It gives None for any other."""
     n = 0
 
-    def unseal(sealed: bytes, _shake: Callable[..., Any] = shake_256) -> bytes | None:
+    def unseal(sealed, _shake=shake_256):
+        # type: (bytes, Callable[..., Any]) -> bytes | None
         nonlocal n
         tag = fields(key, direction, n.to_bytes(8, "big"))
         n += 1
@@ -77,18 +87,21 @@ def opener(key: bytes, direction: bytes) -> Callable[[bytes], bytes | None]:
     return unseal
 
 
-def _mixed(body: bytes, tag: bytes, shake: Callable[..., Any]) -> bytes:
+def _mixed(body, tag, shake):
+    # type: (bytes, bytes, Callable[..., Any]) -> bytes
     stream = shake(tag + b"e").digest(len(body))
     return (int.from_bytes(body, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(body), "big")
 
 
-def write_all(descriptor: int, data: bytes, _write: Callable[[int, bytes], int] = os.write) -> None:
+def write_all(descriptor, data, _write=os.write):
+    # type: (int, bytes, Callable[[int, bytes], int]) -> None
     """Write all of it, however many calls that takes."""
     while data:
         data = data[_write(descriptor, data) :]
 
 
-def read_exactly(descriptor: int, size: int, _read: Callable[[int, int], bytes] = os.read) -> bytes:
+def read_exactly(descriptor, size, _read=os.read):
+    # type: (int, int, Callable[[int, int], bytes]) -> bytes
     """Read `size` bytes from a descriptor. Raises EOFError where it ends before."""
     data = b""
     while len(data) < size:
@@ -99,19 +112,22 @@ def read_exactly(descriptor: int, size: int, _read: Callable[[int, int], bytes] 
     return data
 
 
-def read_field(descriptor: int) -> bytes:
+def read_field(descriptor):
+    # type: (int) -> bytes
     """Read one field of `fields`."""
     return read_exactly(descriptor, int.from_bytes(read_exactly(descriptor, 8), "big"))
 
 
-def framed(state: dict[str, Any], take: Callable[[bytes], None]) -> Callable[[bytes], None]:
+def framed(state, take):
+    # type: (dict[str, Any], Callable[[bytes], None]) -> Callable[[bytes], None]
     """A function that is given what came through a pipe, and gives `take` each whole message, without its length.
 
     Args:
         state: `unread` holds what is of no whole message yet; from a `failure` on, such as too long a message, nothing is taken.
     """
 
-    def hear(data: bytes) -> None:
+    def hear(data):
+        # type: (bytes) -> None
         state["unread"] += data
         while len(state["unread"]) >= 8 and state["failure"] is None:
             size = int.from_bytes(state["unread"][:8], "big")

@@ -1,8 +1,9 @@
 """The supervisor's part where several instructions' tests start from the state that the code left, each in a child.
 
 Children run one after another, each over a channel with a key of its own, so that nothing that one has said can be said again by
-another. Files are put back as they were before the next child begins; after one that left a process, or did not read what it was
-told, none begins any more. Beside its outcome each child has a record of one letter for each unit of its tests.
+another. Files are put back as they were before the next child begins; none begins after one that left a process or a port in
+TIME_WAIT, or did not read what it was told. Beside its outcome each child has a record of one letter for each unit of its tests;
+where its tests alone decided that it failed, it has a record for each unit too, and one of its end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIONREAD = 0x541B
 """The request that counts a pipe's unread bytes; importing termios for it would cost each run its time."""
-_KEY_BYTES, _LONGEST_DETAIL = 16, 1 << 14
+_KEY_BYTES, _LONGEST_DETAIL, _ALL_DETAILS = 16, 1 << 14, 150_000
 
 
 def conversation_with_children(
@@ -39,6 +40,7 @@ def conversation_with_children(
     state: dict[str, Any] = {"seal": sealer(key, TO_PROGRAM), "unread": b"", "done": False, "failure": None}
     child: dict[str, Any] = {}
     waiting, spent, files = [*range(len(groups))][::-1], list[float](), {}
+    room = [_ALL_DETAILS]
 
     def take(message: bytes) -> None:
         if not child:
@@ -58,6 +60,7 @@ def conversation_with_children(
         kind = said[0] if said else b""
         if kind == b"code failed":
             state["failure"] = (b"failed", said[1])
+            tell(b"raised", b"failed", b"")
             if len(said) > 2:
                 tell(b"compile", b"failed", with_ends_kept(said[2], _LONGEST_DETAIL))
         elif kind == b"code ran":
@@ -72,9 +75,9 @@ def conversation_with_children(
 
     def begin() -> None:
         own = os.urandom(_KEY_BYTES)
-        n, words = waiting.pop(), dict[bytes, bytes]()
+        n, words = waiting.pop(), dict[bytes, tuple[bytes, bytes]]()
         units = unpacked(groups[n])
-        hear, its_state = ways["converse"](answers, own, units, lambda label, word, *_: words.update({label: word}))
+        hear, its_state = ways["converse"](answers, own, units, lambda label, *told: words.update({label: told}))
         child.update(key=own, hear=hear, state=its_state, words=words, n_units=len(units) // 2, name=f"child {n}".encode())
         write_all(answers, state["seal"](fields(b"child" if waiting else b"last", own)))
 
@@ -84,23 +87,33 @@ def conversation_with_children(
             state["failure"] = NOISE
             return
         tell_of_child(code, used_s, lambda: has_left_others)
-        if has_left_others or not _is_restored(files):
+        if has_left_others or not _is_restored(files) or not _are_ports_free():
             stop(b"an instruction's tests left what the next would find")
         else:
             begin()
 
     def tell_of_child(code: int, used_s: float, has_left_others: Callable[[], bool]) -> tuple[bytes, bytes]:
         outcome, detail = ways["judge"](code, used_s, cpu_s, child["state"], has_left_others)
-        words = [child["words"].get(str(n).encode(), b"failed") for n in range(child["n_units"])]
+        words = [child["words"].get(str(n).encode(), (b"failed", b""))[0] for n in range(child["n_units"])]
         is_late = used_s >= cpu_s
         if child["state"]["n_told"] == len(words) and (outcome != b"passed" or is_late):
             words = [b"failed"] * len(words)  # all were through, and the end was bad: which of them brought it about is unknown
         if outcome != b"tampering":
             tell(child["name"] + b" units", outcome, b"".join(word[:1] for word in words))
+        if b"failed" in words and not is_late and (outcome == b"passed" or child["state"]["failure"] == (outcome, detail)):
+            tell_of_units(outcome, detail)
         if outcome == b"passed" and (is_late or {*words} != {b"passed"}):
             outcome, detail = b"failed", b"needs a run of its own"
         tell(child["name"], outcome, detail)
         return outcome, detail
+
+    def tell_of_units(outcome: bytes, detail: bytes) -> None:
+        """Tell how each unit went, and how a run of them alone would have ended, as long as the report has room."""
+        room[0] -= sum(len(told) for _, told in child["words"].values()) + len(detail)
+        if outcome != b"tampering" and room[0] >= 0:
+            for label, (word, told) in child["words"].items():
+                tell(child["name"] + b" unit " + label, word, told)
+            tell(child["name"] + b" end", outcome, detail)
 
     def end(code: int, used_s: float, has_left_others: Callable[[], bool]) -> tuple[bytes, bytes]:
         if state["failure"] is None and child and not waiting:
@@ -128,3 +141,12 @@ def _is_restored(files: dict[str, Any]) -> bool:
     except OSError:
         return False
     return True
+
+
+def _are_ports_free() -> bool:
+    """Whether a bind finds every port as the code left it: a closed connection keeps its own for a minute."""
+    try:
+        with open("/proc/net/sockstat", encoding="ascii") as file:
+            return " tw 0 " in file.read()
+    except OSError:
+        return False

@@ -5,7 +5,7 @@ else of the host is there.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ class Folders:
     """Place inside -> folder outside."""
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
     """The same for folders that can only be read."""
+    hides_packages: bool = False
+    """Whether packages of this host's Pythons are left out: a later release of the project under repair may be one of them."""
 
 
 def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack) -> tuple[list[str], list[int]]:
@@ -46,10 +48,10 @@ def mount_arguments(limits: Limits, uid: int, folders: Folders, stack: ExitStack
         *("--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", "--remount-ro", "/dev"),
         *(item for place in ("/tmp", folders.start) if place not in folders.binds for item in (*scratch, place)),
         *(item for place, outside in folders.binds.items() for item in ("--bind", outside, place)),
-        *(item for place, outside in folders.shown.items() for item in ("--ro-bind", outside, place)),
-        *_read_only(python_roots()),
+        *_read_only({**folders.shown, **{folder: folder for folder in python_roots()}}),
         *("--ro-bind", str(HARNESS), HARNESS_DIRECTORY),
         *_masks(),
+        *_without_packages(folders),
         *("--remount-ro", "/", "--chdir", folders.start),
     ]
     return arguments, descriptors
@@ -81,17 +83,28 @@ def _made_up_etc(uid: int, stack: ExitStack) -> tuple[list[str], list[int]]:
     return arguments, descriptors
 
 
-def _read_only(folders: Sequence[str]) -> Iterator[str]:
-    """Binds at the same paths. bwrap makes missing parents for its own user only, so each is made for all first."""
+def _read_only(folders: Mapping[str, str]) -> Iterator[str]:
+    """Binds of folders, by the place inside. bwrap makes missing parents for its own user only, so each is made for all first."""
     made: set[str] = set()
-    for folder in folders:
-        if is_inside(folder, "/usr"):
+    for place, outside in folders.items():
+        if is_inside(place, "/usr"):
             continue
-        for parent in reversed(Path(folder).parents):
+        for parent in reversed(Path(place).parents):
             if str(parent) != "/" and str(parent) not in {"/tmp", *made}:
                 made.add(str(parent))
                 yield from ("--perms", "0755", "--dir", str(parent))
-        yield from ("--ro-bind", folder, folder)
+        yield from ("--ro-bind", outside, place)
+
+
+def _without_packages(folders: Folders) -> Iterator[str]:
+    """Empty folders over the packages of all Pythons that are shown, but for those of an environment."""
+    if not folders.hides_packages:
+        return
+    same = [place for place, outside in folders.shown.items() if place == outside]
+    for root in ("/usr", "/usr/local", *python_roots(), *same):
+        for folder in sorted(Path(root).glob("lib/python3*/*-packages")):
+            if folder.is_dir() and not folder.is_symlink():
+                yield from ("--perms", "0755", "--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
 def _masks() -> Iterator[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from schemas.errors import SandboxUnavailable
 
 REPORT_VARIABLE = "PARLEY_REPORT_FD"
+INSTALLED = ".installed"
+"""File that says that an environment is complete."""
 HARNESS = Path(__file__).parents[1] / "harness"
 """Trusted scripts that run inside the sandbox."""
 
@@ -36,6 +38,15 @@ def placed(item: str, harness: str) -> str:
 def package_folders() -> tuple[str, ...]:
     """Folders on `sys.path` that hold installed packages, in order; folders of source checkouts are not among them."""
     return tuple(p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages") and os.path.isdir(p))
+
+
+def environment_folders(name: str) -> tuple[str, ...]:
+    """Folder of packages that stand beside Parley's own, in other versions; none where that environment is not installed.
+
+    It lies in Parley's own environment, which every sandbox shows to programs.
+    """
+    folder = os.path.join(sys.prefix, "share", "parley", name)
+    return (folder,) if os.path.isfile(os.path.join(folder, INSTALLED)) else ()
 
 
 @functools.cache
@@ -70,13 +81,16 @@ def clean_environment(home: str, report_fd: int) -> dict[str, str]:
 
 
 @functools.cache
-def environment_digest() -> str:
-    """Python's version and a digest of every installed distribution, computed once a process.
+def environment_digest(folders: tuple[str, ...] = ()) -> str:
+    """Return Python's version and a digest of every installed distribution, computed once a process.
 
     Names and versions are those of the metadata folders (`numpy-2.4.1.dist-info`): reading all metadata files
     takes 20 times longer.
+
+    Args:
+        folders: folders of packages; Parley's own where none is given.
     """
     suffixes = (".dist-info", ".egg-info")
-    found = sorted({name for folder in package_folders() for name in os.listdir(folder) if name.endswith(suffixes)})
+    found = sorted({name for folder in folders or package_folders() for name in os.listdir(folder) if name.endswith(suffixes)})
     digest = hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
     return f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}; packages {digest}"

@@ -9,16 +9,28 @@ A pass is taken over as if the tests had run alone, under the same `verdict_id`,
   for all of them, so each bound is met here later than alone, or as late.
 - A child's word is sealed with a key of its own. A write into the runner's channel takes back every pass of the run.
 
-None of this holds for a failure, which another instruction or the lack of room may have caused: such an instruction is run
-again alone, and the second verdict counts. Only code that does not compile needs no second run, since no test has a part in it.
+A failure is taken over only where a test's own exception decided it, of a kind that neither another instruction nor lack of
+room brings about: an assertion, a wrong type, name, value or key, a division by zero. All others (a MemoryError may come
+of the joint run, an exception of a library of anything) run again alone, and the second verdict counts.
+Code that does not compile, or that raises an exception before the first test, needs no second run, since no test has a part in
+it.
 """
 
+import builtins
+import re
 from collections.abc import Sequence
 
 from sandbox.interface import Sandbox
 from sandbox.judging.judged_run import PythonTests, Records, fields, job_of, of_records, run_job
 from schemas.run import Limits
 from schemas.verdict import FailureReason, Outcome, ProgramVerdict
+
+_DECISIVE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, SyntaxError, TypeError, ValueError)
+_DECISIVE_NAMES = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, _DECISIVE)
+) | {"NotImplementedError"}
+_EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?=:|$)", re.MULTILINE)
+"""The name in a traceback's last line, or what a message has in its place: then it is unknown, and its program runs alone."""
 
 
 def run_together(
@@ -46,12 +58,24 @@ def run_together(
 def _of_child(ran: ProgramVerdict, records: Records, n: int, tests: PythonTests) -> ProgramVerdict | None:
     if ran.reason is FailureReason.TAMPERING:
         return None
-    if "compile" in records:
+    if "compile" in records or ("raised" in records and ran.outcome is Outcome.FAILED):
         return tests.finish(of_records(ran, records, tests))
-    if records.get(f"child {n}", ("", ""))[0] != Outcome.PASSED.value:
-        return None
-    passed = {str(unit): ("passed", "") for unit in range(len(tests.units))}
-    return tests.finish(of_records(ran.model_copy(update={"outcome": Outcome.PASSED, "detail": ""}), passed, tests))
+    if records.get(f"child {n}", ("", ""))[0] == Outcome.PASSED.value:
+        units, end = {str(unit): (Outcome.PASSED.value, "") for unit in range(len(tests.units))}, (Outcome.PASSED.value, "")
+    else:
+        prefix = f"child {n} unit "
+        units = {label.removeprefix(prefix): record for label, record in records.items() if label.startswith(prefix)}
+        end = records.get(f"child {n} end")
+        if end is None or not _is_of_tests(units) or records.get("end", ("", None))[1] != ran.detail:
+            return None
+    its_run = ran.model_copy(update={"outcome": Outcome(end[0]), "detail": end[1]})
+    return tests.finish(of_records(its_run, {**units, "code": (Outcome.PASSED.value, "")}, tests))
+
+
+def _is_of_tests(units: Records) -> bool:
+    """Whether each failure is one that these tests have on this code wherever they run."""
+    named = [_EXCEPTION.findall(detail) for word, detail in units.values() if word != Outcome.PASSED.value]
+    return bool(named) and all(names and _DECISIVE_NAMES.issuperset(names) for names in named)
 
 
 def run_variants(

@@ -112,7 +112,7 @@ def run_job(
         SandboxUnavailable: the sandbox or its Python could not run it.
     """
     secret = secrets.token_hex(16)
-    parts = {"folders": "\n".join(package_folders()), **job}
+    parts = {"folders": "\n".join(getattr(sandbox, "packages", ()) or package_folders()), **job}
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in parts.items() for part in item)), fields(*tests))
     with sandbox.session(limits) as session:
         argv = ("{python}", "-S", "-s", "-P", "{harness}/run_function_tests.py")

@@ -1,10 +1,11 @@
 """Grades a patch to a repository by the tests that its project wrote for the fix (SWE-bench's way, section 2 and its harness).
 
 Works in a place of its own, never the agent's: applies the patch to the files of the base commit, puts each file that steers
-tests back to the base commit with the test patch, then runs the tests (`harness/pytest_suite.py`). Each outcome comes over a
-sealed channel; whether a pass was earned is for the audit to say.
+tests back to the base commit with the test patch, then runs the tests (`harness/project_tests.py`) by pytest or by the project's
+own runner. Each outcome comes over a sealed channel; whether a pass was earned is for the audit to say.
 """
 
+import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -16,10 +17,11 @@ from sandbox.host.python_environment import package_folders
 from sandbox.interface import Completed
 from sandbox.judging.infra_faults import retried_alone
 from sandbox.judging.judged_run import Records, believable_records, fields, harmless, of_cases
+from sandbox.judging.project_runners import RUNNERS, command_of, failed_in_log, spellings
 from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeOverrun, Trees, image_of, programs_of
 from sandbox.workspace.workspace import Workspace
 from schemas.errors import HostShortage, SandboxUnavailable, Unscorable
-from schemas.problem import RepoSnapshot
+from schemas.problem import COMMAND, RUNNER, SERVICES, RepoSnapshot
 from schemas.run import Limits
 from schemas.verdict import CaseVerdict, FailureReason, Outcome, ProgramVerdict
 
@@ -45,15 +47,16 @@ again; tried git apply --verbose --reject /tmp/parley.patch && said "git apply -
 again; tried patch --batch --fuzz=5 -p1 -i /tmp/parley.patch && said "patch --fuzz=5"
 again; exit 1
 """
-_OLDER_PYTHON = b"Unknown option: -P"
-_OLDEST_IN_IMAGE = (3, 9)
-"""The runner itself needs no newer one: without `-P` a script's own folder is on the path, which is the runner's."""
+_OLDEST = (3, 5)
+"""Python that runs the harness's part in an environment; see `harness/project_tests.py`."""
 _WARNINGS, _PATH = "PYTHONWARNINGS", "PYTHONPATH"
 """Set once the runner is there: what counts as an error in the project's code need not in ours, and no module of the project is
 the runner's."""
 _PASS = ("PASSED", "XFAIL")
+_AS_BEFORE = ("SKIPPED", "XFAIL_UNMARKED")
+"""Outcomes that pass a test that must go on passing, where it has the same outcome without the patch."""
 _RAN = ("0", "1")
-"""pytest's exit codes for tests that ran, well or not."""
+"""A runner's exit codes for tests that ran, well or not."""
 OpenPlace = Callable[[str, str], AbstractContextManager[Workspace]]
 """(digest of a tree, digest of an environment or nothing) -> a fresh workspace there, without state."""
 
@@ -85,14 +88,14 @@ def run_patch(
         altered: other contents of test files, by name; an audit alters what they expect.
 
     Returns:
-        With a case for each test of both lists. PASSED and XFAIL pass. SKIPPED passes a test that must go on passing, where it
-        is skipped without the patch, too. All else fails: absence, an error, a patch that does not apply.
+        With a case for each test of both lists. PASSED and XFAIL pass. A test that is skipped, or that expects its failure only
+        while it runs (`pytest.xfail()`), passes where it must go on passing and has the same outcome without the patch. All
+        else fails: absence, an error, a patch that does not apply.
 
     Raises:
-        SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, something ended it, or the
-            environment's Python is older than 3.11.
-        Unscorable: its tests ask for the network or are not pytest's, its tree is not there, or the Python of its image is
-            older than 3.9.
+        SandboxUnavailable: the sandbox could not apply it or run the tests: a tool is missing, or something ended it.
+        Unscorable: its tests ask for the network, no runner that is known here names tests so, its tree is not there, or its
+            environment's Python is older than 3.5 or not there.
     """
     repository = program.repository
     if repository.web_tests:
@@ -100,9 +103,9 @@ def run_patch(
         raise Unscorable(f"its tests ask for public web pages: {named}", FailureReason.NETWORK_MISSING)
     if not (repository.tree and repository.tested_tree):
         raise Unscorable("the files of its repository are not there", FailureReason.SOURCE_MISSING)
-    if not any("::" in name for name in program.wanted):
+    if not repository.runner and not any("::" in name for name in program.wanted):
         named = program.wanted[0] if program.wanted else ""
-        raise Unscorable(f"its tests are run by a program of the project's own, not by pytest: {named!r} is no id of pytest's")
+        raise Unscorable(f"its tests are run by a program of the project's own that is not known: {named!r} is no id of pytest's")
     with open_place(repository.tree, repository.environment) as place:
         refused = _apply(place, trees, program, limits)
         if refused:
@@ -111,13 +114,15 @@ def run_patch(
         for name, content in altered.items():
             place.put(name, content)
         ran, records = _run_tests(place, repository, limits)
-    cases = [_case(name, ran, records) for name in program.wanted]
-    skipped = {case.name for case in cases if case.detail == "pytest says SKIPPED"} & set(repository.pass_to_pass)
-    if skipped and all(case.outcome is Outcome.PASSED or case.name in skipped for case in cases):
+    cases = [_case(name, ran, records, _runner_name(repository)) for name in program.wanted]
+    words = {name: _word(name, records)[0] for name in repository.pass_to_pass if ran.outcome is Outcome.PASSED}
+    undecided = {name: word for name, word in words.items() if word in _AS_BEFORE}
+    if undecided and all(case.outcome is Outcome.PASSED or case.name in undecided for case in cases):
         with open_place(repository.tested_tree, repository.environment) as place:
             before, told = _run_tests(place, repository, limits)
-        without = {name for name in skipped if before.outcome is Outcome.PASSED and _word(name, told)[0] == "SKIPPED"}
-        cases = [case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in without else case for case in cases]
+        is_sound = before.outcome is Outcome.PASSED
+        equal = {name for name, word in undecided.items() if is_sound and _word(name, told)[0] == word}
+        cases = [case.model_copy(update={"outcome": Outcome.PASSED}) if case.name in equal else case for case in cases]
     return of_cases(ran, tuple(cases))
 
 
@@ -135,7 +140,7 @@ def _apply(place: Workspace, trees: Trees, program: PatchProgram, limits: Limits
         except TreeOverrun as overrun:
             return harmless(f"with the patch there are {overrun}")
         touched = (path for path in trees.changes(repository.tree, after) if not path.startswith(".git/"))
-        steering = {path for path in touched if re.search(STEERING, path)}
+        steering = {path for path in touched if re.search(_steering(repository), path)}
     of_test_patch = trees.changes(repository.tree, repository.tested_tree)
     from_base = {path: None for path in steering if path not in of_test_patch}
     kept = dict(trees.files(repository.tested_tree, from_base)) if from_base else {}
@@ -173,75 +178,98 @@ def _ending(done: Completed) -> str:
     return f"signal {done.signal}" if done.exit_code is None else f"exit status {done.exit_code}"
 
 
+def _steering(repository: RepoSnapshot) -> str:
+    return f"{STEERING}|{RUNNERS[repository.runner].steering}" if repository.runner else STEERING
+
+
+def _runner_name(repository: RepoSnapshot) -> str:
+    return repository.runner or "pytest"
+
+
 @retried_alone
 def _run_tests(place: Workspace, repository: RepoSnapshot, limits: Limits) -> tuple[ProgramVerdict, Records]:
     secret = secrets.token_hex(16)
-    python, folders = "{python}", "\n".join(package_folders())
-    if repository.environment:
-        python = f"{programs_of(repository.environment)}/python"
-        folders = "" if image_of(repository.environment) else f"{ENVIRONMENT_PLACE}/packages"
-    variables = dict(repository.variables)
+    environment, python, folders = repository.environment, "{python}", "\n".join(package_folders())
+    if environment:
+        python = f"{programs_of(environment)}/python"
+        folders = "" if image_of(environment) else f"{ENVIRONMENT_PLACE}/packages"
+    variables = {name: value for name, value in repository.variables if name not in (RUNNER, COMMAND, SERVICES)}
     job = {
         "kind": "repository",
+        "runner": repository.runner,
         "folders": folders,
         "files": "\n".join(repository.test_files),
         "arguments": "\n".join(repository.pytest_flags),
         "warnings": variables.pop(_WARNINGS, ""),
         "paths": variables.pop(_PATH, "").replace(":", "\n"),
+        "command": "",
         **dict.fromkeys(("nodes", "environment"), ""),
     }
+    if repository.runner:
+        job["command"] = "\n".join(command_of(repository.runner, repository.command, repository.test_files))
     payload = fields(secret, f"{limits.cpu_s!r}", fields(*(part for item in job.items() for part in item)), fields())
-    flags = (*repository.python_flags, "-S", "-s", *(() if image_of(repository.environment) else ("-P",)))
+    supervisor = ("{python}", "-S", "-s", *(() if image_of(environment) else ("-P",)), "{harness}/run_project_tests.py")
+    services = dict(repository.variables).get(SERVICES)
+    if services:
+        variables[SERVICES] = json.dumps({"packages": folders, "services": json.loads(services)})
     given = (f"{name}={value}" for name, value in variables.items())
-    argv = ("/usr/bin/env", *given, python, *flags, "{harness}/run_function_tests.py")
-    done = place.run(argv, limits, stdin=payload)
-    if not done.report and image_of(repository.environment):
+    done = place.run((*supervisor, *given, "--", python, *repository.python_flags, "-S", "-s"), limits, stdin=payload)
+    if environment and b"node exit" not in done.report:
         _require_python(place, python, limits)
-    if not done.report and _OLDER_PYTHON in done.stderr:
-        raise SandboxUnavailable("its environment has a Python older than 3.11, which cannot run tests here: pin 3.11 or newer")
     ran, records = believable_records(done, secret, limits)
     code, _ = records.get("node exit", ("", ""))
     if ran.outcome is Outcome.PASSED and code not in _RAN:
-        ran = ran.model_copy(update={"outcome": Outcome.FAILED, "detail": f"pytest ended with code {code or 'none'}"})
-    return ran, records
+        detail = f"{_runner_name(repository)} ended with code {code or 'none'}"
+        ran = ran.model_copy(update={"outcome": Outcome.FAILED, "detail": detail})
+    return ran, _checked_by_log(repository, done, records)
+
+
+def _checked_by_log(repository: RepoSnapshot, done: Completed, records: Records) -> Records:
+    """Return the records, without the passes of tests that the runner's own log calls failed."""
+    if not repository.runner:
+        return records
+    log = "\n".join(stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    failed = {f"node {name}" for name in failed_in_log(repository.runner, log)}
+    refused = ("FAILED", "its report says that it passed, the runner's log that it failed")
+    return {label: refused if said[0] in _PASS and label in failed else said for label, said in records.items()}
 
 
 def _require_python(place: Workspace, python: str, limits: Limits) -> None:
-    """Tell an image whose Python cannot run the runner from a runner that failed.
+    """Tell an environment whose Python cannot run the harness from tests that failed.
 
     Raises:
         Unscorable: it is too old, or is not there.
     """
-    asked = place.run((python, "-I", "-c", "import sys; print(*sys.version_info[:2])"), limits)
-    found = tuple(int(part) for part in asked.stdout.split() if part.isdigit())
-    if asked.exit_code not in (0, 126, 127) or found >= _OLDEST_IN_IMAGE:
+    asked = place.run((python, "-E", "-S", "-c", "import sys; print('%d %d' % sys.version_info[:2])"), limits)
+    version = tuple(int(part) for part in asked.stdout.split() if part.isdigit())
+    if asked.exit_code not in (0, 126, 127) or version >= _OLDEST:
         return
-    oldest = ".".join(map(str, _OLDEST_IN_IMAGE))
     if asked.exit_code == 0:
-        said = f"the Python of its image is {'.'.join(map(str, found))}"
+        said = f"the Python of its environment is {'.'.join(map(str, version))}"
     else:
-        said = f"its image has no Python at {python} ({harmless(asked.stderr.decode(errors='replace'))[-200:].strip()})"
-    raise Unscorable(f"{said}: tests are graded in images with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING)
+        said = f"its environment has no Python at {python} ({harmless(asked.stderr.decode(errors='replace'))[-200:].strip()})"
+    oldest = ".".join(map(str, _OLDEST))
+    raise Unscorable(f"{said}: tests are graded with {oldest} or newer", FailureReason.TOOLCHAIN_MISSING)
 
 
-def _case(name: str, ran: ProgramVerdict, records: Records) -> CaseVerdict:
+def _case(name: str, ran: ProgramVerdict, records: Records, runner: str) -> CaseVerdict:
     word, detail = _word(name, records)
     is_sound = ran.outcome is Outcome.PASSED
     if is_sound and word in _PASS:
-        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail="" if word == "PASSED" else f"pytest says {word}")
+        return CaseVerdict(name=name, outcome=Outcome.PASSED, detail="" if word == "PASSED" else f"{runner} says {word}")
     outcome = Outcome.FAILED if is_sound or ran.outcome is not Outcome.TIMEOUT else Outcome.TIMEOUT
-    if is_sound and word == "SKIPPED":
-        return CaseVerdict(name=name, outcome=outcome, detail="pytest says SKIPPED")
-    said = "\n".join(filter(None, (f"pytest says {word}" if word else "", detail, "" if is_sound else ran.detail)))
-    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said or "pytest did not run it"))
+    if is_sound and word in _AS_BEFORE:
+        return CaseVerdict(name=name, outcome=outcome, detail=f"{runner} says {word}")
+    said = "\n".join(filter(None, (f"{runner} says {word}" if word else "", detail, "" if is_sound else ran.detail)))
+    return CaseVerdict(name=name, outcome=outcome, detail=harmless(said or f"{runner} did not run it"))
 
 
 def _word(name: str, records: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """pytest's word for a test, and its detail. An id that was cut at a space in its brackets stands for all that begin so, where
-    they agree."""
-    found = records.get(f"node {name}")
-    if found is not None:
-        return found
+    """The runner's word for a test, and its detail. An id that was cut at a space in its brackets stands for all that begin so,
+    where they agree."""
+    for spelling in spellings(name):
+        if f"node {spelling}" in records:
+            return records[f"node {spelling}"]
     if "[" in name and not name.endswith("]"):
         alike = [told for label, told in records.items() if label.startswith(f"node {name}")]
         if alike and len({told[0] in _PASS for told in alike}) == 1:

@@ -7,9 +7,27 @@ from pydantic import Field
 from schemas.base import Frozen
 from schemas.night.budget import CapSpent
 from schemas.night.work import RunWork
-from schemas.run import Provider
 
 RunStatus = Literal["finished", "withheld", "incomplete"]
+
+
+class RoleSampling(Frozen):
+    """How one role's tokens are drawn in a run, the bounds of the setting included."""
+
+    role: Literal["subject", "simulator", "judge"]
+    rubric: str = ""
+    """The judge's; empty for the others."""
+    model: str
+    temperature: float | None = None
+    """None where the endpoint's own counts."""
+    top_p: float
+    max_tokens: int | None = None
+    """None where nothing but the endpoint bounds an answer."""
+    stop: tuple[str, ...] = ()
+    request: tuple[tuple[str, str], ...] = ()
+    """(name, JSON) of further fields of its requests."""
+    system_prompt: str = ""
+    """Digest of the user's own system text; empty without one."""
 
 
 class RunRecord(Frozen):
@@ -45,6 +63,24 @@ class RunRecord(Frozen):
     """Answers cut off at max_tokens."""
     n_tampered: int = Field(default=0, ge=0)
     """Test verdicts with the reason `tampering`, which `test_verdicts.reason` lists."""
+    n_refused: int = Field(default=0, ge=0)
+    """Episodes that ended since a prompt was refused."""
+    n_empty: int = Field(default=0, ge=0)
+    """Answers of the subject without any text."""
+    n_cut_off: int = Field(default=0, ge=0)
+    """Empty answers whose tokens ran out within the thought."""
+    n_unreadable: int = Field(default=0, ge=0)
+    """Answers in which no program was found by the run's `extraction` option. Their tests run on the whole text."""
+    batched: tuple[str, ...] = ()
+    """Roles whose requests went to batches, at half the price: `subject`, `judge LABEL`."""
+    adapted: tuple[tuple[str, str], ...] = ()
+    """(role, how its requests differ from what was asked for, since its endpoint refused a part): `without seed`."""
+    profiles: tuple[tuple[str, str], ...] = ()
+    """(role, profile of its endpoint as JSON): what it refuses, the form of its messages, and where its thoughts are."""
+    endpoints: tuple[tuple[str, str], ...] = ()
+    """(role, facts that its endpoint tells of the model): `root /weights/a, base_url http://10.0.0.7:8000/v1`."""
+    samplings: tuple[RoleSampling, ...] = ()
+    """Sampling of each role that a model plays. Empty in runs of older versions."""
     model_calls: int = Field(ge=0)
     """Requests sent by the latest invocation."""
     docs_path: str | None = None
@@ -77,7 +113,7 @@ class ModelRecord(Frozen):
     """A model as the tables know it."""
 
     model: str
-    provider: Provider
+    provider: str
     name: str
     revision: str
     weights_digest: str

@@ -20,6 +20,7 @@ from schemas.episode import Episode
 from schemas.lake.records import ModelRecord, NightRecord, QualityCheck, RunEpisode, RunRecord
 from schemas.night.checkpoint import Checkpoint
 from schemas.night.comparison import ComparisonRule
+from schemas.night.decision import Decision
 from schemas.night.release import Release
 from schemas.night.served import ServedHours
 from schemas.night.serving import Serving
@@ -103,24 +104,25 @@ TABLES: dict[str, Table] = {
         Table("dialogs", Dialog, 3, _DATASET),
         Table("problems", Problem, 3, _DATASET),
         Table("quarantine", QuarantinedRow, 1, _DATASET),
-        Table("episodes", Episode, 3, _RUN),
+        Table("episodes", Episode, 4, _RUN),
         Table("test_verdicts", TestVerdict, 3, _RUN),
         Table("forgery_audit", ForgeryAudit, 1, _RUN),
-        Table("judge_verdicts", JudgeVerdict, 2, _RUN),
+        Table("judge_verdicts", JudgeVerdict, 3, _RUN),
         Table("judge_drift_answers", JudgeDriftAnswer, 1, ("night_id",)),
         Table("scores", Score, 1, _RUN),
-        Table("runs", RunRecord, 5, _RUN),
+        Table("runs", RunRecord, 8, _RUN),
         Table("run_episodes", RunEpisode, 1, _RUN),
         Table("quality_checks", QualityCheck, 1, _RUN),
         Table("models", ModelRecord, 2, ("model",)),
         Table("served_hours", ServedHours, 1, _RUN),
-        Table("nights", NightRecord, 4, ("night_id",)),
+        Table("nights", NightRecord, 5, ("night_id",)),
         Table("checkpoints", Checkpoint, 1, ("family",)),
         Table("embeddings", Embedding, 1, ("embedder",), is_loaded=False),
         Table("ratings", Rating, 1, ("rater",)),
         Table("contexts", Context, 1, _DATASET),
         Table("comparison_rules", ComparisonRule, 1, _RUN),
-        Table("releases", Release, 1, _RUN),
+        Table("decisions", Decision, 1, _RUN),
+        Table("releases", Release, 2, _RUN),
         Table("serving", Serving, 1, ("night_id",)),
         Table("stage_times", StageTime, 1, ("night_id",)),
         Table("publication_times", StageTime, 1, ("night_id",), is_loaded=False),

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from pydantic import Field
+
 from schemas.base import Frozen
 from schemas.content_id import content_id
 
@@ -11,7 +13,7 @@ _RESULTS = tuple(
 
 
 class Release(Frozen):
-    """Publishes a run that its checks withhold, as it stood: other results of the same run need another word."""
+    """Publishes a run that its checks withhold, as it stands: other results of the same run need another release."""
 
     run_id: str
     benchmark: str
@@ -23,6 +25,10 @@ class Release(Frozen):
     """UTC, ISO 8601."""
     results_digest: str
     """Of the results that were released."""
+    released_by: str = ""
+    """Name of the user's account; empty in releases of earlier versions."""
+    number: int = Field(default=1, ge=1)
+    """Counts the releases of one run. The latest that is for the run's present results publishes it."""
 
 
 def results_digest(state: Iterable[tuple[str, str]], finished_at: str) -> str:

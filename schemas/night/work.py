@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import Frozen
+from schemas.night.requests import RequestCounts
 
 Layer = Literal["dialogues", "tests", "judgements", "scores", "nothing"]
 
@@ -39,17 +40,22 @@ class RunWork(Frozen):
     n_resumed: int = Field(default=0, ge=0)
     """Taken up again where an earlier attempt stopped."""
     n_turns_kept: int = Field(default=0, ge=0)
-    """Answers kept from the earlier attempts of resumed episodes."""
+    """Models' answers kept from the earlier attempts of resumed episodes: they are not asked for again."""
     n_new: int = Field(default=0, ge=0)
-    """Played from their first message."""
+    """Begun in this invocation, at their first message."""
     model_calls: int = Field(default=0, ge=0)
+    """Requests that reached an endpoint, refused ones too. A killed worker's requests are counted by its kept answers alone."""
+    requests: RequestCounts | None = None
+    """None where they are unknown: the invocation was killed, or is of an older Parley."""
     input_tokens: int = 0
     output_tokens: int = 0
     """Tokens of the answers that came in this invocation, as the endpoint counted them."""
     n_unknown_tokens: int = Field(default=0, ge=0)
     """Answers whose tokens the endpoint did not count."""
     usd: float | None = None
-    """None where a price or a count is unknown."""
+    """Cost of these tokens. None where a price or a count is unknown, and where all models cost by the hour alone."""
+    usd_hourly: float | None = None
+    """Cost of the hours that model servers stood ready for it. None where hours or a price are unknown, or no server has one."""
     programs_run: int = Field(default=0, ge=0)
     programs_reused: int = Field(default=0, ge=0)
     """Programs whose verdict was known already, for the same environment."""
@@ -64,6 +70,11 @@ class RunWork(Frozen):
     compared_with: str | None = None
     """Run that `why` compares with: this run's earlier state, or the latest run of this model and setting; None for the first."""
     why: tuple[Difference, ...] = ()
+
+    @property
+    def n_paid(self) -> int:
+        """Requests to models that were paid for, or may have been; those that reached an endpoint where no more is known."""
+        return self.model_calls if self.requests is None else self.requests.paid - self.requests.embedder
 
     @property
     def is_reused(self) -> bool:

@@ -7,6 +7,9 @@ _LINK = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
 """Where a viewer would begin a link of its own accord."""
 _ESCAPED = {ord(c): f"\\{c}" for c in "\\`*[]<>|~$!"} | {ord("&"): "&amp;"}
 
+LAST_FAULT = "The last fault:"
+"""Words before the cause of a run's faults in the reason why it is withheld."""
+
 
 def plain_line(text: str, width: int = 200) -> str:
     """One line without control, format or bidirectional characters, at most `width` long."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.run import Limits, Sampling
 from tasks.benchmarks.setting import Option, Options
 from tasks.dialogue.programs import ProgramRunner
+from tasks.judging.rating_scales import RatingScale, Scales
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class ConstructionRequest:
     """Of a construction that `needs_embedder`."""
     limit: int | None = None
     """As it was typed."""
+    resources: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Folders that the rows need beside them, by name: their content is in the rows' digests."""
 
     def question(
         self,
@@ -73,6 +77,14 @@ class Review:
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
+    scales: Mapping[str, RatingScale] = field(default_factory=dict[str, RatingScale])
+    """Scale of each dimension that is rated."""
+
+    @property
+    def rubric_scales(self) -> Scales:
+        """Return the scales by rubric; the sheet's rows name the rubric."""
+        place = self.columns.index("rubric") if self.scales else 0
+        return {str(row[place]): self.scales for row in self.rows} if self.scales else {}
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Limits, RunSpec
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.construction import Construction
+from tasks.benchmarks.grade_routes import GradeRoutes
 from tasks.benchmarks.play import CastRequest as CastRequest  # a benchmark imports all that it needs from here
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.play import fenced_reference as fenced_reference
@@ -34,6 +35,7 @@ from tasks.benchmarks.scores import Played as Played
 from tasks.benchmarks.scores import ScoreRequest as ScoreRequest
 from tasks.benchmarks.scores import TextsToEmbed as TextsToEmbed
 from tasks.benchmarks.setting import About, Options, Setting, option_values
+from tasks.benchmarks.templates import Wording
 from tasks.dialogue.programs import WantedProgram
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.storage.home import Home
@@ -127,8 +129,14 @@ class Data:
     """Asked before a run; a run's programs and agents need what it brings."""
     self_test: SelfTest | None = None
     """Tests that show, before any request, that a dialog's programs can pass in its tree."""
+    edition: str = ""
+    """Digest of the user's templates by which `stage` words its questions; empty where none do."""
     demo: Traversable | None = None
     """A small night on the sample, for `parley demo <benchmark>`."""
+    public: Traversable | None = None
+    """Declaration of its public datasets, a YAML file; see `public_data.PublicDataset`."""
+    grade_routes: GradeRoutes | None = None
+    """Lists the ways in which a dataset's rows are graded, for `parley data show NAME --routes`."""
 
 
 def no_programs(problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]:
@@ -184,6 +192,8 @@ class Benchmark:
     judging: Judging | None = None
     results: Results = field(default_factory=Results)
     recordings: Recordings | None = None
+    wording: Wording | None = None
+    """Texts that a user may replace by `--templates`."""
     constructions: Mapping[str, Construction] = field(default_factory=dict[str, Construction])
     """name -> dataset that `parley build <benchmark>-<name>` makes by model calls and programs."""
 
@@ -215,6 +225,13 @@ class Benchmark:
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "episode")),
             tuple(sorted((n, v) for n, v in chosen.items() if options[n].affects == "scoring")),
         )
+
+    def new_run_options(self, setting: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the options that a new run of a model that is asked has besides those given (see `Option.new_runs`)."""
+        options = self.setting(setting).options
+        if any(given.get(option.name) in option.upstream for option in options):
+            return {}
+        return {option.name: option.new_runs for option in options if option.new_runs and option.name not in given}
 
     def options_of(self, spec: RunSpec, affects: Literal["episode", "scoring"] | None = None) -> dict[str, str]:
         """Options of a run's setting with their values: all, or those of one kind. Others are at their default."""

@@ -38,6 +38,8 @@ class CastRequest:
     """Where the setting has `embedder_in_play`."""
     workspaces: Workspaces | None = None
     """Where an agent may work; a run always has it."""
+    simulator_sampling: Sampling | None = None
+    """The run's own for the simulated user; None for the setting's (`Setting.simulated`)."""
     make_seat: MakeSeat | None = None
     """The agent's, where the run has one."""
 

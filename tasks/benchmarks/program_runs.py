@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from sandbox import registry as sandboxes
+from sandbox.host.python_environment import environment_folders
+from sandbox.interface import Sandbox
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.placing import Placing
@@ -40,6 +43,8 @@ class TestRun:
     """Instruction -> names of the cases that decide it, where one program decides several; `instruction_id` is then unused."""
     reference: str | None = None
     """The reference's code in the place of the answer's, for the audit; None where the data has none. In no verdict's id."""
+    is_readable: bool = True
+    """False where no program was found in the answer, and `code` is what stands there instead. In no verdict's id."""
 
     @classmethod
     def in_place(
@@ -50,6 +55,7 @@ class TestRun:
         place: Place,
         decides: Mapping[str, tuple[str, ...]],
         reference: str | None = None,
+        is_readable: bool = True,
     ) -> Self:
         """One program of pytest's nodes that decides several instructions."""
         return cls(
@@ -64,6 +70,7 @@ class TestRun:
             placing=place.placing,
             decides=decides,
             reference=reference,
+            is_readable=is_readable,
         )
 
     @property
@@ -92,3 +99,18 @@ class Programs:
     """Modules that take long to import and that many programs import. A sandbox with a warm Python keeps them loaded."""
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     """Distribution -> module that it is imported as, where the names differ. Any distribution with that module will do."""
+    environments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Dataset version -> name of the environment, made by `make NAME`, whose packages its programs find in place of ours."""
+
+    def package_folders(self, dataset_version: str) -> tuple[str, ...]:
+        """Return the folders of that environment; none where the version has none, or it is not installed."""
+        name = self.environments.get(dataset_version)
+        return environment_folders(name) if name else ()
+
+    def load_sandbox(self, name: str, dataset_version: str) -> Sandbox:
+        """Make the sandbox that programs of this dataset version run in, with their packages and imports loaded if it can.
+
+        Raises:
+            UnknownName: there is no sandbox of that name.
+        """
+        return sandboxes.load_with(name, self.preload, self.package_folders(dataset_version))

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,11 @@ def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterato
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise SourceUnreadable(f"{source} names no dataset of the hub: write {HUB}OWNER/NAME or {HUB}OWNER/NAME@SPLIT")
     try:
-        import datasets  # pyright: ignore[reportMissingImports]  (an extra: the next lines say how to get it)
+        datasets: Any = import_module("datasets")  # an extra: the next lines say how to get it
     except ImportError:
         raise SourceUnreadable(
             f"{source}: reading from the hub needs the package `datasets` (pip install 'parley-eval[hub]')."
-            " Without it, download the dataset's Parquet file and give that by --data"
+            " `parley data` lists the datasets that need no such package. Else download a Parquet file and give that by --data"
         ) from None
     try:
         chosen = _split(name, split, tuple(datasets.get_dataset_split_names(name)))
@@ -93,7 +94,7 @@ def read_hub(source: Path | str, columns: Collection[str]) -> tuple[str, Iterato
         why = str(fault).partition("\n")[0][:300] or type(fault).__name__
         raise SourceUnreadable(
             f"{source} could not be read from the hub: {why}. Is the name right, and is there a network?"
-            " Otherwise download the dataset's Parquet file and give that by --data"
+            " Otherwise give a Parquet file by --data, or see `parley data` for datasets that can be fetched"
         ) from fault
     return f"{name}@{chosen}", _hub_lines(table, columns)
 

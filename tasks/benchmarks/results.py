@@ -8,6 +8,7 @@ from typing import Protocol
 
 from schemas.dialog import Dialog, Turn
 from schemas.episode import Episode
+from schemas.problem import Problem
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
@@ -71,6 +72,8 @@ class FinishedRun:
     """UTC, ISO 8601."""
     episodes: Callable[[], Sequence[Episode]]
     """Reads its episodes in no particular order, episodes included that ended by a fault and were never played again."""
+    problems: Callable[[], Mapping[str, Problem]] = dict[str, Problem]
+    """Reads the problems of its dataset, by id."""
 
 
 class WriteBuild(Protocol):
@@ -108,8 +111,16 @@ class LayOut(Protocol):
         only: Sequence[str],
         say: Callable[[str], None],
         listing: Path | None = None,
+        fetch: bool = False,
     ) -> Sequence[str]:
-        """Lay them out and return a line about each. Raises UsageError: a name that nobody knows."""
+        """Lay them out and return a line about each.
+
+        Args:
+            fetch: whether repositories without a checkout come from their public address, by git.
+
+        Raises:
+            UsageError: a name that nobody knows.
+        """
         ...
 
 
@@ -123,6 +134,21 @@ class Layout:
     """The benchmark's resource that such a folder is given as."""
     listing: str
     """Name of the resource, a file, by which a user adds to what is laid out."""
+
+
+def no_names(level: str) -> Mapping[int, str]:
+    """Return no names: the positions are numbers."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Axis of the charts over a benchmark's result tables."""
+
+    title: str
+    """Name of the axis, with its unit where it has one."""
+    positions: Callable[[str], Mapping[int, str]] = no_names
+    """Return the names of the positions in tasks of one level; the level is empty where the table has none."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +165,10 @@ class Results:
     """name -> files that `parley build <benchmark>-<name>` makes."""
     layouts: Mapping[str, Layout] = field(default_factory=dict[str, Layout])
     """name -> folder that `parley build <benchmark>-<name>` lays out."""
+    axes: Mapping[str, Axis] = field(default_factory=dict[str, Axis])
+    """Name of an axis in the result tables -> how charts label it. An axis without an entry keeps its name."""
+    measures: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Column of the result tables -> its metric, where the column has another name than the metric."""
 
 
 class PublishedAnswers(Protocol):

@@ -99,6 +99,9 @@ class Due:
     turns: tuple[int, ...] | None = None
     """Rounds of these answers, where a script gives the others; None for the first `rounds`."""
 
+    usual: int | None = None
+    """Answers of a usual dialogue, for estimates; None where all rounds are usual."""
+
     @property
     def answered(self) -> Sequence[int]:
         """Rounds of its answers, in order."""

@@ -43,6 +43,11 @@ class Option:
     """Regular expression of further values that it takes; empty where there are none."""
     pattern_shown: str = ""
     """The same as a person reads it: `first:N`."""
+    new_runs: str = ""
+    """Value in new runs of models that are asked, where the request names none; empty where it is the default. Runs of before
+    have the default, and ids leave it out."""
+    upstream: tuple[str, ...] = ()
+    """Values that reproduce a published run. With one of them no option takes its `new_runs`."""
 
     def takes(self, value: str) -> bool:
         """Whether that is a value of it."""
@@ -93,6 +98,12 @@ class Setting:
     """Names of the benchmark's rubrics that judge its dialogues. Its runs are then refused without a judge for each."""
     simulator_prompts: tuple[str, ...] = ()
     """Names of the prompts sent to the simulator in each round, for the same estimate."""
+    simulator_calls: int = 1
+    """Requests to the simulator for one of its messages, for estimates."""
+    simulator_tokens: int | None = None
+    """Most tokens of one message of the simulated user, by the paper or by this setting."""
+    simulator_heeds_subject: bool = True
+    """Whether a run's `max_tokens` bounds the simulated user's messages, too, where the run gives it no sampling of its own."""
     needs_embedder: bool = False
     """Whether its scores read vectors of texts. Its runs are then refused without `--embedder`."""
     embedder_in_play: bool = False
@@ -105,6 +116,18 @@ class Setting:
     """Of its scores alone, after those that all settings may have: a metric that comes later renews no run of the others."""
     most_tokens: int | None = None
     """Of one answer; a run may ask for fewer. It holds for an agent's requests, too."""
+
+    def simulated(self, own: Sampling | None, subject: Sampling) -> Sampling:
+        """Return how the simulated user's tokens are drawn.
+
+        Args:
+            own: the sampling that a run states for it; its `max_tokens`, if any, takes the place of `simulator_tokens`.
+            subject: the subject's. Without `own`, the simulated user is greedy.
+        """
+        if own is not None:
+            return own if own.max_tokens else own.model_copy(update={"max_tokens": self.simulator_tokens})
+        bounds = (self.simulator_tokens, subject.max_tokens if self.simulator_heeds_subject else None)
+        return Sampling(max_tokens=min((bound for bound in bounds if bound), default=None))
 
     def bounded(self, sampling: Sampling) -> Sampling:
         """The sampling with no more tokens than the setting allows."""

@@ -7,13 +7,13 @@ from pydantic import ValidationError
 from schemas.content_id import content_id
 from schemas.lake.records import NightRecord, RunRecord
 from schemas.night.work import FailedRun
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from tasks.planning.plan import RunPlan
 from tasks.planning.reporting.releasing import released_because
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
-_ANYBODY = ModelIdentity(provider=Provider.CONTROL, name="anybody")
+_ANYBODY = ModelIdentity(provider="control", name="anybody")
 
 
 def finished_runs(home: Home) -> Mapping[str, frozenset[str]]:

@@ -15,16 +15,11 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint
 from tasks.checkpoints.found import Found, step_of
 from tasks.checkpoints.source import CheckpointSource
-from tasks.language.endpoints.endpoint_key import resolve_key
+from tasks.language.endpoints.hub_address import HUB_VARIABLE, KEY_VARIABLE, hub_address, hub_headers
 from tasks.language.weights import model_names, weight_names
 
-HUB_VARIABLE = "HF_ENDPOINT"
-"""Names another hub than the public one, as for huggingface_hub."""
-_HUB = "https://huggingface.co"
-_KEY_VARIABLE = "HF_TOKEN"
 _TIMEOUT_S = 30.0
 Contents = tuple[str, ...]
 """Names and digests of the files that make a model."""
@@ -111,19 +106,13 @@ def _date_of(history: Any) -> float:
 
 
 def _asked(path: str, repository: str, environ: Mapping[str, str]) -> Any:
-    hub = environ.get(HUB_VARIABLE, "").rstrip("/") or _HUB
-    asked = urllib.request.Request(f"{hub}{path}", headers=_authorization(hub, environ))
+    hub = hub_address(environ)
+    asked = urllib.request.Request(f"{hub}{path}", headers=hub_headers(environ))
     try:
         with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as response:
             return json.load(response)
     except (OSError, ValueError) as error:
         raise ModelUnavailable(
             f"source {repository}: {hub} gave no list of its revisions ({type(error).__name__}: {error}). Check the name, the"
-            f" network, {HUB_VARIABLE}, and {_KEY_VARIABLE} where the repository is not public"
+            f" network, {HUB_VARIABLE}, and {KEY_VARIABLE} where the repository is not public"
         ) from None
-
-
-def _authorization(hub: str, environ: Mapping[str, str]) -> dict[str, str]:
-    if not environ.get(_KEY_VARIABLE, "").strip():
-        return {}
-    return {"Authorization": f"Bearer {resolve_key(ModelEndpoint(base_url=hub, key_env=_KEY_VARIABLE), environ)}"}

@@ -73,7 +73,8 @@ def _served(source: CheckpointSource) -> list[Found]:
     from tasks.language.opening import listed_models
 
     url = source.place.rstrip("/")
-    names = asyncio.run(listed_models(ModelEndpoint(base_url=url, key_env=source.ask.get("key_env"))))
+    headers = tuple(sorted(source.ask.get("headers", {}).items()))
+    names = asyncio.run(listed_models(ModelEndpoint(base_url=url, key_env=source.ask.get("key_env"), headers=headers)))
     return [
         Found(
             source=source,

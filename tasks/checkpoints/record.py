@@ -4,17 +4,16 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from schemas.night.checkpoint import Checkpoint
-from schemas.run import Provider
 from tasks.checkpoints.found import Found
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 
 _PROVIDERS = {
-    "directory": Provider.VLLM,
-    "recordings": Provider.RECORDED,
-    "repository": Provider.VLLM,
-    "endpoint": Provider.OPENAI,
+    "directory": "vllm",
+    "recordings": "recorded",
+    "repository": "vllm",
+    "endpoint": "openai",
 }
 
 
@@ -38,7 +37,7 @@ def _row(found: Found, before: Checkpoint | None) -> Checkpoint:
         digest=found.digest,
         family=before.family if before else found.family,
         step=before.step if before else found.step,
-        model=before.model if before else f"{_PROVIDERS[found.source.kind].value}:{found.name}",
+        model=before.model if before else f"{_PROVIDERS[found.source.kind]}:{found.name}",
         kind=found.source.kind,
         source=found.source.place,
         path=found.path,

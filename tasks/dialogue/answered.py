@@ -25,6 +25,9 @@ def answered_step(transcript: Transcript, answer: Completion, kind: StepKind, n_
         n_calls=answer.n_calls if n_calls is None else n_calls,
         kind=StepKind.TOOL_CALL if named else kind,
         calls=named,
+        reasoning=answer.reasoning or None,
+        reasoning_tokens=answer.reasoning_tokens,
+        adapted=answer.adapted,
     )
 
 

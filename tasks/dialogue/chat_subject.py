@@ -11,15 +11,25 @@ from tasks.dialogue.answered import answered_step
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
-from tasks.language.chat_model import ChatModel, ChatRequest, Message
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 
 REFUSALS = MappingProxyType(
     {
-        "context_length": TOO_LONG,
-        "content_filter": "the endpoint's content filter let no answer through",
+        "context_length": (StopReason.SUBJECT_ERROR, TOO_LONG),
+        "content_filter": (StopReason.REFUSED, "the endpoint's content filter let no answer through"),
     }
 )
-"""Finish reason of an empty answer -> why there is none."""
+"""Finish reason of an empty answer -> how the dialogue ends, and why there is no answer."""
+
+
+def refusal_of(completion: Completion, model: ChatModel, transcript: Transcript) -> Stop | None:
+    """Return the end of a dialogue whose prompt was refused; None where there is an answer, an empty one too."""
+    refusal = None if completion.content or completion.calls else REFUSALS.get(completion.finish_reason or "")
+    if refusal is None:
+        return None
+    stop_reason, why = refusal
+    place = f"round {transcript.turn} of {transcript.problem.problem_id}"
+    return Stop(stop_reason, f"{model.identity.label} refused {place}: {why}", completion.n_calls)
 
 
 @dataclass(frozen=True)
@@ -46,8 +56,8 @@ class ChatSubject:
     ) -> Step | Stop:
         """The model's answer to these messages, as a step of this kind; a tool call where it calls tools.
 
-        The dialogue ends as the subject's failure where the conversation is too long for the model, or a content filter lets no
-        answer through. This is neither infra nor an empty program that fails its tests. A cut answer is judged as it is.
+        The dialogue ends as the subject's failure where the conversation is too long for the model, and as refused where a
+        content filter lets no answer through. This is neither infra nor an empty program. A cut answer is judged as it is.
 
         Raises:
             ModelUnavailable: no usable answer after all retries.
@@ -67,14 +77,7 @@ class ChatSubject:
                 call_index=transcript.call_index,
             )
         )
-        refusal = None if completion.content or completion.calls else REFUSALS.get(completion.finish_reason or "")
-        if refusal is not None:
-            return Stop(
-                StopReason.SUBJECT_ERROR,
-                f"{self.model.identity.label} refused round {transcript.turn} of {transcript.problem.problem_id}: {refusal}",
-                completion.n_calls,
-            )
-        return answered_step(transcript, completion, kind)
+        return refusal_of(completion, self.model, transcript) or answered_step(transcript, completion, kind)
 
 
 def messages_of(transcript: Transcript, history: HistoryPolicy) -> tuple[Message, ...]:

@@ -92,6 +92,7 @@ def _summed(said: Sequence[Step], extra_calls: int = 0) -> Step:
             "input_tokens": cost.input_tokens,
             "output_tokens": cost.output_tokens,
             "latency_s": cost.latency_s,
+            "reasoning_tokens": cost.reasoning_tokens,
             "n_calls": cost.n_calls + extra_calls,
         }
     )

@@ -80,5 +80,7 @@ def _paid(step: Step, remark: Remark) -> Step:
             "n_calls": remark.spent.n_calls,
             "finish_reason": remark.finish_reason,
             "served_model": remark.served_model,
+            "adapted": remark.adapted,
+            "reasoning_tokens": remark.spent.reasoning_tokens,
         }
     )

@@ -29,6 +29,7 @@ class Remark:
     spent: Spent
     finish_reason: str | None
     served_model: str | None
+    adapted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class SimulatedFeedback:
             raise ModelUnavailable(f"simulator: {missing}", permanent=True) from missing
         last = asked.answers[-1]
         if asked.value is not None:
-            return Remark(asked.value, spent(asked.answers), last.finish_reason, last.served_model)
+            return Remark(asked.value, spent(asked.answers), last.finish_reason, last.served_model, last.adapted)
         raise ModelUnavailable(
             f"simulator {self.model.identity.label}: none of {len(asked.answers)} answers in round {transcript.turn} of "
             f"{transcript.problem.problem_id} has one field 'Feedback:' (the last ended with "

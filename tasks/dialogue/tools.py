@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
-from tasks.language.chat_model import ToolSpec
+from tasks.language.chat_model import UNREADABLE, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ async def observe(tools: Sequence[Tool], call: ToolCall, turn: int) -> Step:
 def _tool(tools: Sequence[Tool], name: str) -> Tool:
     found = next((tool for tool in tools if tool.spec.name == name), None)
     if found is None:
-        raise ToolRefusal(f"there is no tool {name!r}; there are {', '.join(tool.spec.name for tool in tools) or 'none'}")
+        wrong = "the call names no tool or is no JSON" if name == UNREADABLE else f"there is no tool {name!r}"
+        raise ToolRefusal(f"{wrong}; there are {', '.join(tool.spec.name for tool in tools) or 'none'}")
     return found
 
 

@@ -65,7 +65,7 @@ def _passes(
             verdict_id = passed.get((test.turn, name))
             if verdict_id is None:
                 continue
-            program = program or (id_of(context, (test, "", ())) or "" if cases else verdict_id)
+            program = program or (id_of(context, test) or "" if cases else verdict_id)
             one = Pass(episode.episode_id, episode.problem_id, episode.sample, test.turn, name, verdict_id, cases)
             yield program, AuditItem(program, test, ()), one
 

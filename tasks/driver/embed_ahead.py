@@ -14,6 +14,7 @@ from tasks.benchmarks.scores import Played, ScoreRequest
 from tasks.language.embedding import EmbedderAccess, open_embedder
 from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
+from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
 from tasks.worker.jobs import ConverseResult
 from tasks.worker.purse import MeteredEmbedder, Purse
@@ -89,10 +90,12 @@ class EmbedAhead:
         self._texts: asyncio.Queue[tuple[str, ...] | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._is_ready.set()
-        embedder = open_embedder(identity, self._find_access)
+        sends = SendLog(self._plan.home.sends(self._plan.run_id))
+        embedder = open_embedder(identity, self._find_access, on_send=sends.count_embedder)
         vectors = Vectors(self._plan.lake, MeteredEmbedder(embedder, self._purse) if self._purse else embedder)
         try:
             while (texts := await self._texts.get()) is not None:
                 await vectors.find(texts)
         finally:
             await vectors.aclose()
+            sends.close()

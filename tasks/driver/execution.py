@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+
+import pyarrow as pa
 
 from schemas.content_id import content_id
 from schemas.episode import Episode
-from schemas.errors import SchemaMismatch
-from schemas.verdict import FailureReason, Outcome
+from schemas.errors import CorruptRows, SchemaMismatch
+from schemas.lake.rows import from_arrow
+from schemas.verdict import TestVerdict
 from tasks.driver.fan_out import even_shards
 from tasks.planning.plan import RunPlan
-from tasks.worker.deciding import DECIDED, Decided
-from tasks.worker.execute_shard import LASTING, due_verdicts, with_known
+from tasks.worker.execute_shard import due_verdicts
 from tasks.worker.jobs import ExecuteItem, ExecuteShard, RunContext
+from tasks.worker.program_book import LASTING
 
 _FEWEST_EPISODES, _ROUNDS = 4, 16
 """To a shard: 16 rounds, or 4 episodes if they have more. So progress shows, and a kill costs little."""
@@ -44,27 +47,26 @@ def item_of(plan: RunPlan, episode: Episode) -> ExecuteItem:
     return ExecuteItem(episode, plan.problems[episode.problem_id], plan.dialogs[episode.row_digest])
 
 
-def with_known_verdicts(context: RunContext, known: Mapping[str, Decided], shards: Sequence[ExecuteShard]) -> list[ExecuteShard]:
-    """The shards, each with the known verdicts of its programs."""
+def with_known_verdicts(
+    context: RunContext, known: Mapping[str, TestVerdict], shards: Sequence[ExecuteShard]
+) -> list[ExecuteShard]:
+    """Return the shards, each with the known verdicts of its programs."""
     if not known:
         return list(shards)
+    wanted = ({key for item in shard.items for _, _, key in due_verdicts(context, item) if key in known} for shard in shards)
     return [
-        with_known(shard, known, {key for i in shard.items for _, _, key in due_verdicts(context, i) if key is not None})
-        for shard in shards
+        replace(shard, known={key: known[key] for key in keys if key is not None})
+        for shard, keys in zip(shards, wanted, strict=True)
     ]
 
 
-def known_verdicts(plan: RunPlan) -> Mapping[str, Decided]:
-    """Verdicts of the same model on the same benchmark, from all runs. Timeouts and infra are never taken over."""
-    known: dict[str, Decided] = {}
+def known_verdicts(plan: RunPlan) -> Mapping[str, TestVerdict]:
+    """Return lasting verdicts of the same model on the same benchmark, from all runs, by id."""
+    known: dict[str, TestVerdict] = {}
     for part in plan.lake.parts("test_verdicts", benchmark=plan.spec.benchmark, model=plan.spec.label):
-        with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: run again
-            rows = plan.lake.read_arrow("test_verdicts", [part], ["verdict_id", *DECIDED]).to_pylist()
-            lasting = (row for row in rows if row["verdict_id"] is not None and row["outcome"] in LASTING)
-            known |= {row["verdict_id"]: _decided(row) for row in lasting}
+        with suppress(FileNotFoundError, SchemaMismatch, CorruptRows):  # replaced meanwhile, or damaged: run again
+            rows = plan.lake.read_arrow("test_verdicts", [part])
+            is_lasting = [outcome in LASTING for outcome in rows["outcome"].to_pylist()]
+            verdicts = from_arrow(rows.filter(pa.array(is_lasting, pa.bool_())), TestVerdict)
+            known |= {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id}
     return known
-
-
-def _decided(row: Mapping[str, Any]) -> Decided:
-    reason = None if row["reason"] is None else FailureReason(row["reason"])
-    return {**{name: row[name] for name in DECIDED}, "outcome": Outcome(row["outcome"]), "reason": reason}

@@ -67,6 +67,8 @@ def fan_out(
     at_once: int | None = None,
     in_turn: bool = False,
     on_all_begun: Callable[[], None] = lambda: None,
+    is_enough: Callable[[], bool] = lambda: False,
+    is_ahead: Callable[[], bool] = lambda: False,
 ) -> tuple[list[R], list[S]]:
     """Run `function` on each shard, on the client's workers, in the order of submission.
 
@@ -75,6 +77,8 @@ def fan_out(
             which other runs' shards then wait for.
         in_turn: the shards were dealt by `dealt_shards`: give each to its worker, or to another one if its worker has died.
         on_all_begun: called once, when no shard waits here any more.
+        is_enough: tells that no shard needs to be begun any more. Shards under way end, and count.
+        is_ahead: tells that no shard may be begun for now, since what came is still looked at.
 
     Returns:
         Results in the order they came, and the shards whose worker died. Their journaled turns are kept, the others are owed.
@@ -91,6 +95,10 @@ def fan_out(
     arrived: SimpleQueue[Any] = SimpleQueue()
 
     def submit() -> None:
+        if is_enough():
+            hands.empty()
+        if is_ahead():
+            return
         for number, shard, place in hands.next():
             future = resources.submit(function, shard, priority=-number, **place)
             futures[future] = number, shard
@@ -98,11 +106,12 @@ def fan_out(
 
     results: list[R] = []
     lost: list[S] = []
-    n_arrived, is_told = 0, False
+    is_told = False
     try:
         submit()
-        while n_arrived < len(futures):
+        while futures or not hands.are_empty:
             heed_signals()
+            submit()
             if hands.are_empty and not is_told:
                 is_told = True
                 on_all_begun()
@@ -110,8 +119,7 @@ def fan_out(
                 future = arrived.get(timeout=_HEED_EVERY_S)
             except Empty:
                 continue
-            n_arrived += 1
-            number, shard = futures[future]
+            number, shard = futures.pop(future)  # Dask's scheduler, in this process, holds a shard as long as its future
             hands.returned(number)
             submit()
             try:
@@ -145,6 +153,10 @@ class _Hands:
     @property
     def are_empty(self) -> bool:
         return not any(self._waiting)
+
+    def empty(self) -> None:
+        for waiting in self._waiting:
+            waiting.clear()
 
     def returned(self, number: int) -> None:
         self._free[number % self._n_hands] += 1

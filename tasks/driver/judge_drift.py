@@ -11,8 +11,9 @@ from tasks.judging.judgement import Judgement, values_of
 from tasks.judging.rubric import Rubric
 from tasks.planning.plan import RunPlan
 from tasks.storage.clock import utc_now
+from tasks.storage.paid_calls import read_calls
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeShard
-from tasks.worker.judge_shard import judge_shard, judgement_folder, read_judgements
+from tasks.worker.judge_shard import DRIFT_SHARD, JUDGEMENTS, judge_shard, judgement_folder
 
 
 def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) -> int:
@@ -30,9 +31,9 @@ def ask_drift(plan: RunPlan, context: JudgeContext, client: Any, night_id: str) 
             owed[name] = rubric, judge, tuple(_jobs(plan, rubric, judge, night_id))
     if not owed:
         return 0
-    shards = [JudgeShard(context, f"drift-{name}", jobs) for name, (_, _, jobs) in owed.items()]
+    shards = [JudgeShard(context, f"{DRIFT_SHARD}{name}", jobs) for name, (_, _, jobs) in owed.items()]
     results, _ = fan_out(client, judge_shard, shards)
-    told = read_judgements(judgement_folder(context))
+    told = read_calls(judgement_folder(context), JUDGEMENTS)
     for name, (rubric, judge, jobs) in owed.items():
         rows = list(_rows(plan, rubric, judge, told, jobs, night_id))
         plan.lake.write_part("judge_drift_answers", rows, name, night_id=night_id)

@@ -7,25 +7,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason
 from schemas.errors import ParleyError, SchemaMismatch
+from schemas.lake.rows import from_arrow
 from schemas.run import ModelEndpoint, ModelIdentity
 from schemas.score import UnscoredReason
 from schemas.verdict import JudgeVerdict, TestVerdict
-from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, shard_size
+from tasks.driver.fan_out import SHARDS_IN_FLIGHT, closing_run, dealt_shards, living_workers, shard_size
 from tasks.driver.resources import ClusterResources
 from tasks.judging.judgement import KEPT_FIELDS, Judgement, id_of, verdicts_of
 from tasks.judging.rubric import Rubric
-from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of
+from tasks.planning.participants.concurrency import concurrency_by_endpoint, endpoint_of, place_of
 from tasks.planning.plan import RunPlan
+from tasks.storage.audited import read_verdicts
 from tasks.storage.contexts import context_of
+from tasks.storage.paid_calls import read_calls
+from tasks.worker.call_log import CallLog
 from tasks.worker.jobs import ConverseResult, JudgeContext, JudgeJob, JudgeSeat, JudgeShard
-from tasks.worker.judge_shard import judge_shard, read_judgements, state_key
+from tasks.worker.judge_shard import JUDGEMENTS, judge_shard, state_key
 from tasks.worker.purse import Purse
 
+V = TypeVar("V", TestVerdict, JudgeVerdict)
 JUDGE_SHARDS_AT_ONCE = SHARDS_IN_FLIGHT + 8
 """Shards that one worker process is given at once: some more than are under way, so that the driver is not waited for."""
 
@@ -44,12 +49,14 @@ def judge_context(
     workers: int,
     served: Mapping[ModelIdentity, ModelEndpoint] = MappingProxyType({}),
     purse: Purse | None = None,
+    calls: CallLog | None = None,
 ) -> JudgeContext:
     """What the run's judgements share; each endpoint's concurrency is split over the worker processes.
 
     Args:
         served: where each model is that is served on this machine for this run.
         purse: the caps of the invocation.
+        calls: log of model calls, for metrics.
     """
     limits = concurrency_by_endpoint(plan)
     seats = {}
@@ -57,14 +64,16 @@ def judge_context(
         who, asked = judge.judge.judge, judge.request
         seats[rubric] = JudgeSeat(
             judge=judge.judge,
-            endpoint=served.get(who, judge.endpoint),
+            endpoint=place_of(who, judge.endpoint, served),
             concurrency=max(1, limits[endpoint_of(who, judge.endpoint)] // workers),
             check_served_model=asked.check_served_model,
             timeout_s=asked.timeout_s,
             patience_s=asked.patience_s,
         )
     home, spec = plan.home, plan.spec
-    return JudgeContext(str(home.path), plan.run_id, spec.benchmark, seats, plan.request.fsync, purse, home.lake_at)
+    reworded = frozenset(rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded)
+    fsync, lake = plan.request.fsync, home.lake_at
+    return JudgeContext(str(home.path), plan.run_id, spec.benchmark, seats, fsync, purse, lake, reworded, calls)
 
 
 class Judgements:
@@ -108,7 +117,7 @@ class Judgements:
 
     def log(self) -> Mapping[str, Judgement]:
         """Judgements of this run that are in no table yet."""
-        return read_judgements(self.folder)
+        return read_calls(self.folder, JUDGEMENTS)
 
     def wanted(
         self, episodes: Iterable[Episode], verdicts: Mapping[str, Sequence[TestVerdict]], *, all_rubrics: bool
@@ -142,7 +151,8 @@ class Judgements:
                 raise ParleyError(f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}")
             messages = rubric.asked(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
-            yield Wanted(JudgeJob(name, rubric.name, messages, episode.problem_id, run.turn, episode.sample), episode)
+            place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
+            yield Wanted(JudgeJob(name, rubric.name, messages, *place), episode)
 
     def owed(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
         """Each judgement that must be asked for, once, whichever episodes want it."""
@@ -179,6 +189,19 @@ class Judgements:
             is_reused = name in self.paid_elsewhere or name in first
             yield from verdicts_of(rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused)
             first.add(name)
+
+
+def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
+    """Return the pending judgements on the kept dialogues of a run, each once. Pending dialogues have none yet.
+
+    A rubric that reads verdicts is taken at the verdicts that are kept: where tests are still to run, another judgement follows.
+    """
+    if not plan.judges:
+        return []
+    judgements = Judgements(plan)
+    episodes = from_arrow(plan.episodes.rows(wanted.episode_id for wanted in plan.members), Episode)
+    verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
+    return judgements.owed(judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known())
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
@@ -231,6 +254,19 @@ class JudgeAhead:
             shard = JudgeShard(self._context, content_id([result.part, secrets.token_hex(8)]), jobs)
             self._under_way.append(self._resources.submit(judge_shard, shard))
 
+    def rows(self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]) -> list[JudgeVerdict]:
+        """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.
+
+        Args:
+            verdicts: all of these episodes.
+        """
+        wanted = self._judgements.wanted(episodes, by_episode(verdicts), all_rubrics=True)
+        jobs = self._judgements.owed(wanted, self._judgements.known())
+        shards = judge_shards(self._context, jobs, len(living_workers(self._client)), secrets.token_hex(4)) if jobs else []
+        futures = [self._resources.submit(judge_shard, shard) for shard in shards]
+        self.model_calls += sum(future.result().model_calls for future in futures)
+        return list(self._judgements.rows(wanted, self._judgements.known()))
+
     @cached_property
     def _resources(self) -> ClusterResources:
         return ClusterResources(self._client)
@@ -246,9 +282,9 @@ class JudgeAhead:
                 self._client.cancel(self._under_way, force=True)
 
 
-def by_episode(verdicts: Iterable[TestVerdict]) -> Mapping[str, Sequence[TestVerdict]]:
-    """Verdicts of each episode."""
-    found: dict[str, list[TestVerdict]] = defaultdict(list)
+def by_episode(verdicts: Iterable[V]) -> Mapping[str, Sequence[V]]:
+    """Verdicts or judgements of each episode."""
+    found: dict[str, list[V]] = defaultdict(list)
     for verdict in verdicts:
         found[verdict.episode_id].append(verdict)
     return found

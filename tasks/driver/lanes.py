@@ -4,7 +4,8 @@ In a lane the next run makes ready (data, checks, preflight) while the one befor
 has given all of its own to the workers: so an endpoint has no pause between two runs. Programs, judgements, scores
 and checks of the earlier run go on beside them. Lanes know nothing of each other; a dead endpoint stops only its own.
 
-Runs that could pay for the same thing twice, or want different servers of our own, never go side by side at all.
+Runs that could pay for the same thing twice never go side by side at all. Lanes know nothing of GPUs: a run that needs a
+server of our own waits for devices when its dialogues begin.
 """
 
 import os
@@ -34,11 +35,11 @@ class Needs:
     judged: frozenset[str] = frozenset()
     """Names of the judgements that another run could be told as well, by judge and benchmark."""
     served: frozenset[str] = frozenset()
-    """Models that Parley serves itself for it. Only one such set is up at a time."""
+    """Models that Parley serves itself for it."""
 
     def excludes(self, other: "Needs") -> bool:
         """Whether the two must not be under way together."""
-        return not self.owned.isdisjoint(other.owned) or bool(self.served and other.served and self.served != other.served)
+        return not self.owned.isdisjoint(other.owned)
 
 
 class State(IntEnum):

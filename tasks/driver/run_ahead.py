@@ -14,12 +14,12 @@ from typing import Any
 
 from schemas.episode import Episode
 from schemas.errors import SchemaMismatch, ServerUnavailable
+from schemas.verdict import TestVerdict
 from tasks.driver.execution import episode_groups, known_verdicts, shard_of, with_known_verdicts
 from tasks.driver.fan_out import living_workers
 from tasks.driver.idle_cores import IdleCores
 from tasks.driver.resources import ClusterResources
 from tasks.planning.plan import RunPlan
-from tasks.worker.deciding import Decided
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import ConverseResult, RunContext
 
@@ -43,7 +43,8 @@ class RunAhead:
         self.most = len(living_workers(client)) * (context.programs + 1)  # one more than can run: none waits for the driver
         self._allowed = 0
         played_now = set(owed)
-        self._missing = {group: len(group) for group in episode_groups(plan) if played_now.issuperset(group)}
+        groups = episode_groups(plan) if plan.runs_programs else []
+        self._missing = {group: len(group) for group in groups if played_now.issuperset(group)}
         self._group_of = {episode_id: group for group in self._missing for episode_id in group}
         self._part_of: dict[str, str] = {}
         self._ready: list[tuple[str, ...]] = []
@@ -142,7 +143,7 @@ class RunAhead:
         return ClusterResources(self._client)
 
     @cached_property
-    def _known(self) -> Mapping[str, Decided]:
+    def _known(self) -> Mapping[str, TestVerdict]:
         return known_verdicts(self._plan)
 
 

@@ -63,11 +63,13 @@ class _Watch:
     def status(self) -> int | None:
         """The exit status of the signal that came; None as long as none has."""
         self._note(0)
-        if signal.SIGTERM in self._came:
+        with self._lock:  # the other thread may have read the note, and not yet taken it in
+            came = set(self._came)
+        if signal.SIGTERM in came:
             return TERMINATED
-        if signal.SIGINT in self._came:
+        if signal.SIGINT in came:
             return INTERRUPTED
-        return STOPPED if self._came else None
+        return STOPPED if came else None
 
     def ending(self) -> BaseException | None:
         """The exception that ends the process; None as long as no signal came."""

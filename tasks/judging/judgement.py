@@ -40,6 +40,7 @@ class Judgement(Frozen):
     latency_s: float | None = Field(default=None, ge=0)
     n_calls: int = Field(default=0, ge=0)
     served_model: str | None = None
+    reasoning_tokens: int | None = Field(default=None, ge=0)
 
 
 KEPT_FIELDS = tuple(name for name in Judgement.model_fields if name in JudgeVerdict.model_fields)
@@ -80,6 +81,7 @@ async def ask_judge(model: ChatModel, rubric: Rubric, request: ChatRequest, name
         latency_s=cost.latency_s,
         n_calls=cost.n_calls,
         served_model=last.served_model,
+        reasoning_tokens=cost.reasoning_tokens,
     )
 
 
@@ -94,7 +96,10 @@ def _read(rubric: Rubric, answer: str) -> Frozen:
     if found is None:
         raise Unreadable("it holds no JSON object")
     try:
-        return rubric.answer.model_validate(json.loads(found.group()))
+        held = json.loads(found.group())
+        if rubric.is_reworded:  # authors' templates ask for `Score` and `Rationale`
+            held = {name.lower(): value for name, value in held.items()}
+        return rubric.answer.model_validate(held)
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in error.errors()]
         raise Unreadable("; ".join(faults[:_FAULTS_SHOWN])) from None

@@ -11,6 +11,7 @@ from schemas.errors import SourceUnreadable
 from schemas.outside.display import is_plain_name
 from schemas.problem import QuarantinedRow
 from schemas.rating import Rating
+from tasks.judging.rating_scales import RatingScale, Scales
 
 COLUMNS = ("episode_id", "turn", "rubric", "dimension", "rater", "value")
 SHEET_VALUE = "value:"
@@ -36,6 +37,8 @@ class RatedEpisode:
 
     benchmark: str
     turns: frozenset[int]
+    scales: Scales | None = None
+    """Of the rubrics by which it is rated; None where nothing is known of them."""
 
 
 @dataclass(frozen=True)
@@ -171,10 +174,13 @@ def _rating(line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[t
     if turn is None or (turn and turn not in episode.turns):
         last = max(episode.turns, default=0)
         raise BadRating("bad_turn", f"turn {line['turn']!r}: the episode has the turns 1 to {last}; 0 is the whole dialogue")
+    scale = _scale(line, episode)
     number = _number(line["value"])
     if numeric[line["rubric"], line["dimension"]] and (number is None or not math.isfinite(number)):
         raise BadRating("bad_number", f"value {line['value']!r}: this dimension has numbers; 4.5 is written with a point")
     is_number = numeric[line["rubric"], line["dimension"]]
+    if fault := scale.fault_of(number if is_number and number is not None else line["value"]):
+        raise BadRating("out_of_range", fault)
     return Rating(
         rater=line["rater"],
         benchmark=episode.benchmark,
@@ -185,6 +191,20 @@ def _rating(line: Line, episodes: Mapping[str, RatedEpisode], numeric: Mapping[t
         value=number if is_number else None,
         label=None if is_number else line["value"],
     )
+
+
+def _scale(line: Line, episode: RatedEpisode) -> RatingScale:
+    """Return the scale of a line's dimension. A benchmark without rubrics of its own is rated by any."""
+    if episode.scales is None:
+        return RatingScale()
+    dimensions = episode.scales.get(line["rubric"])
+    if dimensions is None:
+        known = ", ".join(sorted(episode.scales))
+        raise BadRating("unknown_rubric", f"{line['rubric']!r} is no rubric of {episode.benchmark}: it has {known}")
+    if line["dimension"] not in dimensions:
+        known = ", ".join(map(repr, dimensions))
+        raise BadRating("unknown_dimension", f"{line['dimension']!r} is no dimension of {line['rubric']}: it has {known}")
+    return dimensions[line["dimension"]]
 
 
 def _numeric(lines: Sequence[Line]) -> dict[tuple[str, str], bool]:

@@ -1,7 +1,7 @@
 """A rubric is data: what a judge is asked, in which form it answers, and which values that gives."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -41,9 +41,15 @@ class Rubric:
     """Whether its prompt shows test verdicts. Such rubrics wait for the tests, the others begin as each dialogue ends."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """Dimension -> lowest and highest value; the quality checks hold judgements to them."""
+    is_reworded: bool = False
+    """Whether a user's own words ask for the answer. Its form is then not added, and its fields' names are read in any case."""
+    words: tuple[str, ...] = ()
+    """The values of a rubric that answers by one of several words."""
+    people: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """Further dimensions that people rate and no judge does, with lowest and highest value."""
     tries: int = 3
     """Requests for one judgement at most."""
-    drift: tuple[tuple[Message, ...], ...] = ()
+    drift: Sequence[tuple[Message, ...]] = ()
     """Up to 10 short judgements that each night asks anew: they tell whether the judge still judges alike."""
 
     def __post_init__(self) -> None:
@@ -67,6 +73,8 @@ class Rubric:
 
     def asked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages, with the form of the answer below the last one."""
+        if self.is_reworded:
+            return messages
         last = messages[-1]
         return (*messages[:-1], Message(last.role, f"{last.content}\n\n{self.form}"))
 

@@ -32,6 +32,10 @@ class ToolSpec:
     """JSON schema of the arguments, an object."""
 
 
+UNREADABLE = "unreadable"
+"""Name of the call that stands for one which names no tool or is no JSON. No tool has it, so the model is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One call for one answer. Endpoints never see `problem_id`, `turn` (1-based), `sample` (from 0) and `dialog_id`."""
@@ -54,9 +58,13 @@ class ChatRequest:
     """How many answers the seat has got before in this turn. Endpoints never see it."""
 
 
+CUT_OFF = "cut_off"
+"""Finish reason of an answer whose tokens ran out before its thought was over: it is empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer. Tests and later turns see `content` (without a reasoning block where Sampling says so).
+    """An answer. Tests and later turns see `content`, without thoughts unless Sampling keeps them.
 
     `finish_reason` is the endpoint's own (`stop`, `length`, `content_filter`), or `context_length` where the endpoint refused the
     conversation as too long. The content is then empty, which is the model's failure, not infra.
@@ -71,6 +79,12 @@ class Completion:
     n_calls: int = 1
     calls: tuple[ToolCall, ...] = ()
     """The tools that the model asks for."""
+    reasoning: str = ""
+    """The model's thoughts, as far as the endpoint shows them. Tests, later turns, judges and simulators never see them."""
+    reasoning_tokens: int | None = None
+    """Part of `output_tokens`; None where the endpoint did not count them."""
+    adapted: tuple[str, ...] = ()
+    """How the request differs from what was asked for, since the endpoint refused a part of it: `without seed`."""
 
 
 def said_in(messages: tuple[Message, ...]) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 from schemas.content_id import ID_LENGTH
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.run import ModelEndpoint, Provider
+from schemas.run import ModelEndpoint
+from tasks.language.endpoints.request_fields import RequestFields
 from tasks.language.model_spec import parse_model
 
 FORMS = ("bge-m3[@FOLDER]", "embedded:minilm", "openai:MODEL[@BASE_URL]")
@@ -29,7 +30,12 @@ class EmbedderChoice:
 
 
 def parse_embedder(
-    text: str, *, key_env: str | None = None, revision: str | None = None, today: str | None = None
+    text: str,
+    *,
+    key_env: str | None = None,
+    revision: str | None = None,
+    today: str | None = None,
+    request: RequestFields = (),
 ) -> EmbedderChoice:
     """Read an embedder spec. Nothing is sent, loaded or downloaded; weights on disk are hashed.
 
@@ -38,6 +44,7 @@ def parse_embedder(
         key_env: name of the variable that holds an endpoint's key.
         revision: the user's name for an endpoint's weights.
         today: UTC date, for `unpinned-<date>` where no revision is stated.
+        request: further fields of an endpoint's requests.
 
     Raises:
         UnknownName: no such form; lists the forms.
@@ -48,10 +55,11 @@ def parse_embedder(
     if text.startswith("openai:"):
         chosen = parse_model(text, key_env=key_env, revision=revision, today=today)
         model = chosen.identity
-        return EmbedderChoice(EmbedderIdentity(provider="openai", name=model.name, revision=model.revision), chosen.endpoint)
+        identity = EmbedderIdentity(provider="openai", name=model.name, revision=model.revision, request=request)
+        return EmbedderChoice(identity, chosen.endpoint)
     if name not in ("bge-m3", "embedded:minilm"):
         raise UnknownName("embedder", text, FORMS)
-    for setting, given in (("key_env", key_env), ("revision", revision)):
+    for setting, given in (("key_env", key_env), ("revision", revision), ("request", request)):
         if given:
             raise ConfigError(f"embedder {text!r}: takes no {setting} ({given!r}); leave it out")
     if find_spec("FlagEmbedding") is None:
@@ -99,7 +107,7 @@ def _local(name: str, weights: Path, pooling: str, max_length: int) -> EmbedderC
 def _identity(name: str, digest: str, pooling: str, max_length: int) -> EmbedderIdentity:
     return EmbedderIdentity.model_validate(
         {
-            "provider": Provider.EMBEDDED.value,
+            "provider": "embedded",
             "name": name,
             "revision": f"FlagEmbedding-{version('FlagEmbedding')}",
             "weights_digest": digest,

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ModelUnavailable
 from schemas.outside.display import plain_line
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.endpoints.answers import MalformedAnswer
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_pool import EndpointPool
 from tasks.language.endpoints.faults import Fault
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.wire import MalformedAnswer
+from tasks.language.endpoints.request_fields import fields_to_send
+from tasks.language.sends import OnSend, ignore_send
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +102,7 @@ class EndpointEmbedder:
         return [vector for batch in batches for vector in batch]
 
     async def _batch(self, texts: Sequence[str]) -> "list[Vector | None]":
-        outcome, _, tries = await self._model.asked(lambda pool: self.ask(pool, texts))
+        outcome, _, n_sent = await self._model.asked(lambda pool: self.ask(pool, texts))
         if not isinstance(outcome, Fault):
             self.on_answer(texts, outcome.input_tokens)
             return list(outcome.vectors)
@@ -110,7 +112,7 @@ class EndpointEmbedder:
                 f"embedder {self.identity.label} at {self._model.url}: {outcome.text}; asked for {len(texts)} texts, the first"
                 f" being {shown}. Leave such texts out of texts_to_embed, or take another embedder",
                 permanent=True,
-                n_calls=tries,
+                n_calls=n_sent,
             )
         if len(texts) == 1:
             return [None]
@@ -120,13 +122,14 @@ class EndpointEmbedder:
     async def ask(self, pool: EndpointPool, texts: Sequence[str]) -> Embedded | Fault:
         """One request, without retries."""
         body = {"model": self.identity.name, "input": list(texts), "encoding_format": "base64"}
+        body |= fields_to_send(self.identity.request)
         outcome = await self._model.call(pool, "/embeddings", body)
         if isinstance(outcome, Fault):
             return outcome
         try:
             return read_vectors(outcome, len(texts))
         except MalformedAnswer as error:
-            return Fault("transient", self._model.shown(str(error)), 200)
+            return Fault("transient", self._model.shown(str(error)), 200, is_paid=True)
 
     async def check(self) -> None:
         """Ask, before a run, whether the endpoint is there and knows key and model.
@@ -163,18 +166,23 @@ class EmbedderAccess:
 
 
 def open_embedder(
-    identity: EmbedderIdentity, find_access: Callable[[], EmbedderAccess], environ: Mapping[str, str] | None = None
+    identity: EmbedderIdentity,
+    find_access: Callable[[], EmbedderAccess],
+    environ: Mapping[str, str] | None = None,
+    *,
+    on_send: OnSend = ignore_send,
 ) -> EndpointEmbedder:
     """Open an embedder.
 
     Args:
         find_access: is called at the first question; then a missing key raises ConfigError.
+        on_send: as for `OpenAIModel`.
     """
 
     def open_model() -> OpenAIModel:
         access = find_access()
-        model = ModelIdentity(provider=Provider(identity.provider), name=identity.name, revision=identity.revision)
-        return OpenAIModel(model, access.endpoint, policy=access.policy, environ=environ)
+        model = ModelIdentity(provider=identity.provider, name=identity.name, revision=identity.revision)
+        return OpenAIModel(model, access.endpoint, policy=access.policy, environ=environ, on_send=on_send)
 
     return EndpointEmbedder(identity, open_model)
 

@@ -2,24 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schemas.errors import ConfigError, ModelUnavailable, UsageError
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from schemas.endpoint_profile import EndpointProfile
+from schemas.errors import ModelUnavailable
+from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.chat_model import ChatModel
-from tasks.language.control_model import ControlModel, silence
 from tasks.language.endpoints.call_policy import CallPolicy
-from tasks.language.endpoints.faults import Fault, is_no_such_model
+from tasks.language.endpoints.faults import Fault, is_no_such_model, shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tasks.language.endpoints.outage import OutagePolicy
 from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.endpoints.wire import is_plausible_name
-from tasks.language.recorded_model import RecordedModel, Recording, load_recording
+from tasks.language.providers import registry
+from tasks.language.providers.contract import OpenSettings
+from tasks.language.sends import CountedModel, OnSend, ignore_send
+from tasks.language.system_text import PromptedModel
 
 _CHECK = CallPolicy(concurrency=1, connect_s=5.0, timeout_s=30.0)
 _CHECK_TRIES = 3
+_GLANCE = CallPolicy(concurrency=1, connect_s=3.0, timeout_s=5.0)
+_PRESENT_S = 120.0
+"""A time of creation so near to the present is that of the answer, and not the model's (vLLM, llama.cpp)."""
 
 
 def open_model(
@@ -32,6 +37,7 @@ def open_model(
     timeout_s: float = 300.0,
     patience_s: float = 300.0,
     environ: Mapping[str, str] | None = None,
+    on_send: OnSend = ignore_send,
 ) -> ChatModel:
     """Open a model. Nothing is sent or started by it.
 
@@ -42,48 +48,27 @@ def open_model(
         timeout_s: limit of one request.
         patience_s: how long all requests wait together for an endpoint that stopped answering.
         environ: holds the key; the process's environment by default.
+        on_send: is told of each request that goes out, once its end is known.
 
     Raises:
         ConfigError: the key's variable is empty, a local model has no server, or a recording is broken.
         UsageError: a recording is not there, or is not the one that the identity names.
     """
-    match identity.provider:
-        case Provider.RECORDED:
-            return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
-        case Provider.CONTROL:
-            return ControlModel(identity, _control_answers(identity, gold))
-        case Provider.EMBEDDED | Provider.VLLM if endpoint.base_url is None:
-            raise ConfigError(
-                f"model {identity.label}: its server is not running; start it first and give its address as base_url"
-            )
-        case _:
-            places = [endpoint.model_copy(update={"base_url": url, "replicas": ()}) for url in endpoint.replicas] or [endpoint]
-            policy = CallPolicy(
-                concurrency=-(-concurrency // len(places)),
-                timeout_s=timeout_s,
-                check_served_model=check_served_model,
-                outage=OutagePolicy(patience_s=patience_s),
-            )
-            models = [OpenAIModel(identity, place, policy=policy, environ=environ) for place in places]
-            return StickyModel(models) if len(models) > 1 else models[0]
+    settings = OpenSettings(concurrency, gold, check_served_model, timeout_s, patience_s, environ, on_send)
+    model = registry.load(identity.provider).open(identity, endpoint, settings)
+    return model if _client_of(model) or on_send is ignore_send else CountedModel(model, on_send)
 
 
-def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
-    recording = load_recording(path)
-    if identity.weights_digest not in ("", recording.digest):
-        raise UsageError(
-            f"recording {path}: its answers changed since the run was begun (digest {recording.digest}, the run's is"
-            f" {identity.weights_digest}). Put the file back and type the same command, or begin a run on the new one"
-        )
-    return recording
+def profile_of(model: ChatModel) -> EndpointProfile | None:
+    """Return what is known of an opened model's endpoint; None where it has none."""
+    client = _client_of(model)
+    return client.found_profile if client else None
 
 
-def _control_answers(identity: ModelIdentity, gold: Callable[[str, int], str] | None) -> Callable[[str, int], str]:
-    if identity.name == "empty":
-        return silence
-    if gold is None:
-        raise ConfigError(f"model {identity.label}: this benchmark offers no reference answers")
-    return gold
+def _client_of(model: ChatModel) -> OpenAIModel | StickyModel | None:
+    """Return Parley's own client within an opened model; None where a recording, a control or a plug-in answers."""
+    inner = model.model if isinstance(model, PromptedModel) else model
+    return inner if isinstance(inner, (OpenAIModel, StickyModel)) else None
 
 
 async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> None:
@@ -102,12 +87,48 @@ async def check_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint, envir
         await model.aclose()
 
 
+async def served_facts(
+    identity: ModelIdentity, endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None
+) -> Mapping[str, str] | None:
+    """Ask an endpoint once what it tells of a model: its address, and `root`, `created`, `owned_by` and sizes if it lists them.
+
+    Returns None where the endpoint does not answer, or lists other models only.
+
+    Raises:
+        ConfigError: the key's variable is empty.
+    """
+    model = OpenAIModel(identity, endpoint, policy=_GLANCE, environ=environ)
+    try:
+        outcome = await model.call(model.pool(), "/models")
+    finally:
+        await model.aclose()
+    if isinstance(outcome, Fault):
+        return {"base_url": model.url} if outcome.status in (404, 405, 501) else None
+    rows = _rows(outcome)
+    alike = [row for row in rows if is_plausible_name(identity.name, row["id"])]
+    row = next((row for row in alike if row["id"] == identity.name), alike[0] if alike else None)
+    if row is None:
+        return None if rows else {"base_url": model.url}
+    return {"base_url": model.url, **_facts(row)}
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a listed model that tell its weights apart from others."""
+    sizes = row.get("meta")
+    found = {name: row.get(name) for name in ("root", "parent", "owned_by")}
+    found |= {name: sizes.get(name) for name in ("n_params", "size")} if isinstance(sizes, dict) else {}
+    created = row.get("created")
+    if isinstance(created, (int, float)) and 0 < created < time.time() - _PRESENT_S:
+        found["created"] = created
+    return {name: shortened(str(value)) for name, value in found.items() if value not in (None, "", row["id"])}
+
+
 async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
     """Names that GET /models lists; None where the endpoint has no such list."""
     for tries in range(1, _CHECK_TRIES + 1):
         outcome = await model.call(model.pool(), "/models")
         if not isinstance(outcome, Fault):
-            return _names(outcome)
+            return tuple(row["id"] for row in _rows(outcome)) or None
         if outcome.status == 401:
             raise model.unavailable(outcome, tries)
         if outcome.status is not None and (outcome.status < 500 or outcome.status == 501):
@@ -118,12 +139,13 @@ async def _listed_models(model: OpenAIModel) -> tuple[str, ...] | None:
     return None
 
 
-def _names(data: bytes) -> tuple[str, ...] | None:
+def _rows(data: bytes) -> Sequence[Mapping[str, Any]]:
+    """Return the models that a body lists; none where it is no list of models."""
     try:
         rows: Any = json.loads(data)["data"]
-        return tuple(row["id"] for row in rows if isinstance(row["id"], str)) or None
+        return [row for row in rows if isinstance(row["id"], str)]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+        return []
 
 
 async def listed_models(endpoint: ModelEndpoint, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -133,7 +155,7 @@ async def listed_models(endpoint: ModelEndpoint, environ: Mapping[str, str] | No
         ConfigError: the key's variable is empty.
         ModelUnavailable: no connection, a refused key, or an endpoint that lists none.
     """
-    nobody = ModelIdentity(provider=Provider.OPENAI, name="the models of a source")
+    nobody = ModelIdentity(provider="openai", name="the models of a source")
     model = OpenAIModel(nobody, endpoint, policy=_CHECK, environ=environ)
     try:
         listed = await _listed_models(model)

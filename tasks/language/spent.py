@@ -26,6 +26,11 @@ class Call(Protocol):
         ...
 
     @property
+    def reasoning_tokens(self) -> int | None:
+        """The part of the answer's tokens that were thoughts; None where the endpoint did not count them."""
+        ...
+
+    @property
     def n_calls(self) -> int:
         """Requests sent, 0 and up."""
         ...
@@ -39,6 +44,7 @@ class Spent:
     output_tokens: int | None
     latency_s: float | None
     n_calls: int
+    reasoning_tokens: int | None = None
 
 
 def spent(calls: Sequence[Call]) -> Spent:
@@ -48,6 +54,7 @@ def spent(calls: Sequence[Call]) -> Spent:
         output_tokens=_sum(call.output_tokens for call in calls),
         latency_s=_sum(call.latency_s for call in calls),
         n_calls=sum(call.n_calls for call in calls),
+        reasoning_tokens=_sum(call.reasoning_tokens for call in calls),
     )
 
 

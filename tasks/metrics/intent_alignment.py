@@ -75,7 +75,37 @@ def probability(cosine: float, reading: Probability) -> float:
     return min(1.0, max(LOWEST_PROBABILITY, value))
 
 
-@metric("entity_consistency", title="EC")
+@metric("entity_match_density", title="rho", judged=True)
+def entity_match_density(density: float) -> float:
+    """Entity match density after one reply, as `match_densities` counts it.
+
+    Args:
+        density: rho_k, in [0, 1].
+
+    Returns:
+        The density itself: one value a reply, which the paper plots over the turns.
+
+    Source: Talk2Code eq. 3 and Figure 4.
+    """
+    return density
+
+
+@metric("semantic_probability", title="P")
+def semantic_probability(value: float) -> float:
+    """Probability that one reply means what the reference means, as `probability` reads it from a cosine.
+
+    Args:
+        value: P_k, in [0.001, 1].
+
+    Returns:
+        The probability itself: one value a reply, which the paper plots over the turns.
+
+    Source: Talk2Code, P_k, and Figure 4.
+    """
+    return value
+
+
+@metric("entity_consistency", title="EC", judged=True)
 def entity_consistency(densities: Sequence[float], counting: Counting) -> float | None:
     """Cumulative entity consistency: Beta(2, 2)'s distribution function at the density of reply n - 1.
 
@@ -93,7 +123,7 @@ def entity_consistency(densities: Sequence[float], counting: Counting) -> float 
     return float(beta.cdf(densities[last - 1], BETA, BETA)) if last else None
 
 
-@metric("entity_satisfaction", title="ES")
+@metric("entity_satisfaction", title="ES", judged=True)
 def entity_satisfaction(densities: Sequence[float], counting: Counting) -> float | None:
     """Mean change of the density from reply to reply, times the share of rises.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, Literal, ParamSpec, TypeVar, cast
 
+from schemas.errors import UnknownName
 from schemas.outside.plugins import found, known
 
 P = ParamSpec("P")
@@ -43,6 +44,10 @@ class Metric(Generic[P, R]):
     """What result tables write above its column: short words."""
     better: Better | None = "higher"
     """Which of two values is better. None: neither, it only describes."""
+    judged: bool = False
+    """Whether it reads judgements: it may change because a judge did."""
+    ends: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest value that it is taken to have where a decision needs bounds; a value outside is refused there."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -59,7 +64,13 @@ class Metric(Generic[P, R]):
 
 
 def metric(
-    name: str, *, version: int = 1, title: str = "", better: Better | None = "higher"
+    name: str,
+    *,
+    version: int = 1,
+    title: str = "",
+    better: Better | None = "higher",
+    judged: bool = False,
+    ends: tuple[float, float] = (0.0, 1.0),
 ) -> Callable[[Callable[P, R]], Metric[P, R]]:
     """Register the function below as a metric.
 
@@ -73,7 +84,7 @@ def metric(
             raise ValueError(
                 f"metric {name!r} of {function.__module__} has the name of one of {other.function.__module__}: rename one of them"
             )
-        made = Metric(name, version, function, title, better)
+        made = Metric(name, version, function, title, better, judged, ends)
         _registered[name] = cast("Metric[..., object]", made)
         return made
 
@@ -94,6 +105,14 @@ def load(name: str) -> "Metric[..., object]":
     """
     _import_families()
     return found("metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`")
+
+
+def heading_of(name: str) -> str:
+    """Return the words above a metric's column: its name where nothing here offers the metric."""
+    try:
+        return load(name).heading
+    except UnknownName:
+        return name
 
 
 def _import_families() -> None:

@@ -50,7 +50,7 @@ def _count(number: int) -> float:
     return float(number)
 
 
-@metric("information_seeking", title="asks", better=None)
+@metric("information_seeking", title="asks", better=None, judged=True)
 def information_seeking(labels: Iterable[bool]) -> float:
     """Messages of the agent that ask for information about the problem.
 
@@ -59,7 +59,7 @@ def information_seeking(labels: Iterable[bool]) -> float:
     return float(sum(labels))
 
 
-@metric("naturalness", title="natural")
+@metric("naturalness", title="natural", judged=True, ends=(1.0, 3.0))
 def naturalness(rating: float) -> float:
     """A judge's rating: 1 hard to talk with, 2 with small faults, 3 clear and concise.
 
@@ -73,7 +73,7 @@ def naturalness(rating: float) -> float:
     return float(rating)
 
 
-@metric("coherence", title="coherent")
+@metric("coherence", title="coherent", judged=True, ends=(1.0, 3.0))
 def coherence(is_local: bool, is_global: bool) -> float:
     """1 where neither criterion is met, 2 for one of them, 3 for both.
 
@@ -86,7 +86,7 @@ def coherence(is_local: bool, is_global: bool) -> float:
     return 1.0 + is_local + is_global
 
 
-@metric("user_faithful", title="faithful")
+@metric("user_faithful", title="faithful", judged=True)
 def user_faithful(n_met: int, n_judged: int) -> float:
     """Share of the simulated user's replies that keep to the issue's intent and knowledge.
 
@@ -98,7 +98,7 @@ def user_faithful(n_met: int, n_judged: int) -> float:
     return _share(n_met, n_judged)
 
 
-@metric("user_on_goal", title="on goal")
+@metric("user_on_goal", title="on goal", judged=True)
 def user_on_goal(n_met: int, n_judged: int) -> float:
     """Share of the simulated user's replies that pursue its goal.
 
@@ -110,7 +110,7 @@ def user_on_goal(n_met: int, n_judged: int) -> float:
     return _share(n_met, n_judged)
 
 
-@metric("user_in_environment", title="in environment")
+@metric("user_in_environment", title="in environment", judged=True)
 def user_in_environment(n_met: int, n_judged: int) -> float:
     """Share of the simulated user's replies that claim no ability which a user does not have.
 
@@ -122,7 +122,7 @@ def user_in_environment(n_met: int, n_judged: int) -> float:
     return _share(n_met, n_judged)
 
 
-@metric("user_without_fault", title="user sound")
+@metric("user_without_fault", title="user sound", judged=True)
 def user_without_fault(n_met: int, n_judged: int) -> float:
     """Share of the simulated user's replies that meet all three criteria.
 

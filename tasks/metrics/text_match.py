@@ -102,7 +102,7 @@ def _last_number(text: str) -> float | None:
     return float(numbers[-1].replace(",", "")) if numbers else None
 
 
-@metric("llm_judge", title="judge")
+@metric("llm_judge", title="judge", judged=True)
 def llm_judge(rating: float, lowest: float, highest: float) -> float:
     """A judge's rating as a share of its scale: (rating - lowest) / (highest - lowest).
 

@@ -52,7 +52,7 @@ def success_rate(n_passed: int, n_cases: int) -> float:
 
 
 def _rating(name: str, title: str) -> Metric[[float], float]:
-    @metric(name, title=title)
+    @metric(name, title=title, judged=True, ends=(LOWEST, HIGHEST))
     def rating(value: float) -> float:
         """A judge's rating of one dimension of the dialogue, 1 (very poor) to 5 (excellent).
 
@@ -81,7 +81,7 @@ RATINGS: Mapping[str, Metric[[float], float]] = MappingProxyType(
 """Dimension of the rubric -> its metric. Of the cognitive load, too, 5 is best: a light one."""
 
 
-@metric("interaction_experience", title="Avg")
+@metric("interaction_experience", title="Avg", judged=True, ends=(LOWEST, HIGHEST))
 def interaction_experience(ratings: Sequence[float]) -> float:
     """Mean of the six dimensions of one dialogue.
 
@@ -154,7 +154,7 @@ def reference_disclosure(share: float) -> float:
     return share
 
 
-@metric("level_kept", title="level kept", better=None)
+@metric("level_kept", title="level kept", better=None, judged=True)
 def level_kept(judged: str, level: str) -> float:
     """Whether a judge who sees the simulated user's words alone takes them for words of the persona's level.
 

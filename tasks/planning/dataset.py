@@ -1,6 +1,6 @@
 """Finds a dataset's rows, counts them, keeps them in the lake, and picks the dialogs that a setting plays."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib.resources import as_file
@@ -14,6 +14,7 @@ from schemas.lake.rows import from_arrow
 from schemas.problem import Problem, QuarantinedRow
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.datasets.located import how_to_get
 from tasks.planning.environment_check import with_environments_checked
 from tasks.storage.contexts import write_contexts
 from tasks.storage.home import Home
@@ -41,7 +42,7 @@ def read_raw(benchmark: Benchmark, source: Path, version: str) -> Staged:
     known = _read.get()
     if known is None:
         return benchmark.data.stage(source, version)
-    key = (benchmark.name, source.absolute(), version)
+    key = (benchmark.name, source.absolute(), f"{version} {benchmark.data.edition}")
     if key not in known:
         known[key] = benchmark.data.stage(source, version)
     return known[key]
@@ -59,7 +60,13 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
 
 
 def furnished_data(
-    benchmark: Benchmark, data: str | None, version: str, home: Home, resources: Mapping[str, str], sandbox: str | None = None
+    benchmark: Benchmark,
+    data: str | None,
+    version: str,
+    home: Home,
+    resources: Mapping[str, str],
+    sandbox: str | None = None,
+    setting: str | None = None,
 ) -> Staged:
     """Rows of a dataset with what they need beside them, as `find_data` finds them.
 
@@ -77,7 +84,7 @@ def furnished_data(
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
-    staged = find_data(benchmark, data, version, Lake(home.lake))
+    staged = find_data(benchmark, data, version, Lake(home.lake), setting)
     if benchmark.data.furnish is None:
         return staged
     with as_file(bundled[version]) if data is None and version in bundled else nullcontext(data and Path(data)) as source:
@@ -104,8 +111,11 @@ def images_of(staged: Staged) -> tuple[str, ...]:
     return tuple(sorted(images - {""}))
 
 
-def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) -> Staged:
+def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake, setting: str | None = None) -> Staged:
     """Rows of a dataset: from a given path, the bundled sample, or what was staged before (the latest, if several).
+
+    Args:
+        setting: what the rows are for, so that an error names the datasets that it plays; None names those of all.
 
     Raises:
         UsageError: there is no such data; names the command to type.
@@ -119,16 +129,16 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
             return read_raw(benchmark, folder, version)
     parts = lake.parts("problems", benchmark=benchmark.name, dataset_version=version)
     if not parts:
+        how = how_to_get(benchmark, version, setting)
         raise UsageError(
-            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. Give its folder by --data DIR,"
+            f"no data of {benchmark.name}, dataset version {version!r}, is staged in {lake.root}. {how}{'. ' if how else ''}"
+            f"Or give its folder by --data DIR,"
             f" or stage it once: parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
-    latest = max(parts, key=lambda part: part.stat().st_mtime_ns)
     keys = {"benchmark": benchmark.name, "dataset_version": version}
-    beside = lake.folder("dialogs", **keys) / latest.name
+    latest, beside, dialogs = _latest(benchmark, sorted(parts, key=lambda part: -part.stat().st_mtime_ns), lake, keys)
     problems = from_arrow(lake.read_arrow("problems", [latest]), Problem)
     quarantined = tuple(lake.read("quarantine", QuarantinedRow, **keys))
-    dialogs = tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog))
     staged = Staged(dialogs, tuple(problems), quarantined, len(problems) + len(quarantined))
     if beside.name != f"part-{dataset_digest(dialogs)}.parquet":
         raise CorruptRows(
@@ -136,6 +146,27 @@ def find_data(benchmark: Benchmark, data: str | None, version: str, lake: Lake) 
             f" Stage them again: parley stage {benchmark.name} --data DIR --dataset-version {version}"
         )
     return staged
+
+
+def _latest(
+    benchmark: Benchmark, parts: Sequence[Path], lake: Lake, keys: Mapping[str, str]
+) -> tuple[Path, Path, tuple[Dialog, ...]]:
+    """Return the first of the parts whose questions are worded by the benchmark's own texts, or by the user's as it has them.
+
+    Returns:
+        The part of the problems, that of the dialogs, and the dialogs.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for part in parts:
+        beside = lake.folder("dialogs", **keys) / part.name
+        dialogs = tuple(from_arrow(lake.read_arrow("dialogs", [beside]), Dialog))
+        editions = {dialog.edition for dialog in dialogs} - {""}
+        if editions == ({benchmark.data.edition} if benchmark.data.edition else set()):
+            return part, beside, dialogs
+    wanted = "these templates" if benchmark.data.edition else "other words than a user's templates"
+    raise UsageError(f"no data of {benchmark.name} is staged with {wanted}: give the folder of its raw files by --data DIR")
 
 
 def dataset_digest(dialogs: Iterable[Dialog]) -> str:
@@ -156,9 +187,12 @@ def require_dialogs(benchmark: Benchmark, setting: str, staged: Staged) -> tuple
     """
     dialogs = played_dialogs(benchmark, setting, staged)
     if not dialogs:
+        versions = {dialog.dataset_version for dialog in staged.dialogs}
+        how = ". ".join(filter(None, (how_to_get(benchmark, version, setting) for version in sorted(versions))))
         raise ConfigError(
             f"none of the {len(staged.dialogs)} dialogs of this data is of setting {benchmark.name}.{setting}: give data that has"
             f" some by --data, or run another setting ({', '.join(name for name in benchmark.settings if name != setting)})"
+            f"{'. ' if how else ''}{how}"
         )
     return dialogs
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from sandbox import registry as sandboxes
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
 from sandbox.judging.runners.programs import RepositoryProgram
@@ -51,7 +50,7 @@ def with_environments_checked(
     found = [_self_test(benchmark, problems[dialog.problem_id], dialog) for dialog in staged.dialogs]
     if not any(found):
         return staged
-    sandbox = sandboxes.load_with(sandbox_name, benchmark.programs.preload)
+    sandbox = benchmark.programs.load_sandbox(sandbox_name, staged.dialogs[0].dataset_version)
     check = partial(_fault, sandbox, _fingerprint(sandbox), resources, home)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         faults = list(threads.map(lambda program: check(program) if program else None, found))

@@ -1,7 +1,6 @@
 """Turns a request into a plan: the RunSpec, the wanted episodes, and the finished ones. Reads, starts nothing."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
@@ -15,18 +14,24 @@ from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.problem import Problem
-from schemas.run import AgentIdentity, ModelEndpoint, ModelIdentity, RunSpec
+from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Benchmark, Due, Staged
-from tasks.dialogue.agents import registry as agents
+from tasks.datasets.located import locate
 from tasks.language.model_spec import ModelChoice
 from tasks.metrics import registry as metrics
+from tasks.planning.chosen_tasks import chosen_problems
 from tasks.planning.dataset import dataset_digest, furnished_data, images_of, played_dialogs, require_dialogs
+from tasks.planning.decisions.evidence import Evidence
+from tasks.planning.decisions.held_plan import evidence_for
 from tasks.planning.known_runs import find_run
+from tasks.planning.missing_packages import MissingPackages, skipped_problems
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.participants.embedders import choose_embedder, is_in_play
 from tasks.planning.participants.judges import PlannedJudge, choose_judges
 from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.planning.run_options import chosen_agent, require_batchable, run_options
 from tasks.planning.why_rerun import refuse_other_run
+from tasks.planning.wording import worded
 from tasks.storage.contexts import context_lengths
 from tasks.storage.home import Home
 from tasks.storage.owed import EpisodeFiles, WantedEpisode, wanted_episodes
@@ -54,7 +59,9 @@ class RunPlan:
     ) -> None:
         self.request, self.home, self.benchmark, self.staged, self.spec = request, home, benchmark, staged, spec
         self.subject, self.simulator, self.judges, self.embedder = subject, simulator, judges, embedder
+        self.evidence: Evidence | None = None  # of a run that is to be decided early
         self._due: dict[str, Due] = {}
+        self._dues: dict[Due, Due] = {}
         self.lake = Lake(home.lake, fsync=request.fsync)
         self.run_id = spec.run_id
         self.keys = {"benchmark": spec.benchmark, "model": spec.label, "run_id": self.run_id}
@@ -68,7 +75,8 @@ class RunPlan:
     def due(self, dialog: Dialog) -> Due:
         """What an episode of the dialog must have in the end."""
         if dialog.row_digest not in self._due:
-            self._due[dialog.row_digest] = self.benchmark.due(self.spec.setting, self.options, dialog)
+            due = self.benchmark.due(self.spec.setting, self.options, dialog)
+            self._due[dialog.row_digest] = self._dues.setdefault(due, due)  # dialogs that owe alike share one
         return self._due[dialog.row_digest]
 
     @cached_property
@@ -107,19 +115,25 @@ class RunPlan:
     def wanted(self) -> tuple[WantedEpisode, ...]:
         """Episodes asked for now: of all problems that the options choose, of the first `limit` of these, or of a share."""
         asked = self.benchmark.data.chooses(self.options, self.dataset)
-        names = tuple(dict.fromkeys(dialog.problem_id for dialog in self.dataset if dialog.problem_id in asked))
-        names = names[: self.request.benchmark.limit]
-        subsample = self.request.benchmark.subsample
-        if subsample is not None:
-            n = max(1, math.floor(subsample.share * len(names) + 1e-9))
-            names = problem_order(names, self.spec.benchmark, subsample.seed)[:n]
-        chosen = set(names)
+        chosen = chosen_problems(self.request.benchmark, self.benchmark.name, self.dataset, asked, self.skipped)
         return tuple(w for w in self.everything if w.dialog.problem_id in chosen)
 
     @cached_property
     def everything(self) -> tuple[WantedEpisode, ...]:
         """Episodes of the whole dataset, asked for now or not."""
         return wanted_episodes(self.spec, self.dataset)
+
+    @cached_property
+    def skipped(self) -> MissingPackages | None:
+        """Problems that the request leaves out for want of packages; None where it leaves none out."""
+        if not self.request.benchmark.skip_missing_packages or not self.runs_programs:
+            return None
+        return skipped_problems(self.benchmark, self.spec, self.problems.values())
+
+    def narrow(self, problems: Collection[str]) -> None:
+        """Want no episodes from now on but those of these problems: a decision needs no others."""
+        self.wanted = tuple(w for w in self.wanted if w.dialog.problem_id in problems)
+        self.__dict__.pop("members", None)
 
     def owed(self) -> tuple[WantedEpisode, ...]:
         """Wanted episodes that no run has finished yet."""
@@ -187,7 +201,7 @@ class RunPlan:
 
     @cached_property
     def _sandbox(self) -> Sandbox:
-        return sandboxes.load_with(self.spec.sandbox, self.benchmark.programs.preload)
+        return self.benchmark.programs.load_sandbox(self.spec.sandbox, self.spec.dataset_version)
 
     def state(self) -> dict[str, str]:
         """Everything a run is made from besides its spec, and its files, so that a lost or damaged file is noticed."""
@@ -218,11 +232,6 @@ class RunPlan:
         )
 
 
-def problem_order(problem_ids: Iterable[str], benchmark: str, seed: int) -> tuple[str, ...]:
-    """Problems in the order in which subsamples take them: the same for every model and setting, whatever else there is."""
-    return tuple(sorted(problem_ids, key=lambda name: content_id([benchmark, seed, name])))
-
-
 def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     """Plan one evaluation.
 
@@ -230,23 +239,23 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         UsageError: a part of the request is unknown, unreadable or not staged.
     """
     benchmark, setting = find_setting(request.benchmark.name)
-    version = request.benchmark.dataset_version or benchmark.data.default_version
+    benchmark, templates = worded(benchmark, setting, request.benchmark.templates)
+    data, version = locate(benchmark, request.benchmark.data, request.benchmark.dataset_version, home)
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
-    episode_options, scoring_options = benchmark.split_options(setting, request.benchmark.options)
-    prompts = benchmark.prompts_of(setting, request.benchmark.options)
-    lake = Lake(home.lake)
-    resumed = _resumed_spec(lake, request.resume)
+    resumed = _resumed_spec(Lake(home.lake), request.resume)
     subject = choose(request.model, resumed.subject if resumed else None, home)
+    options = run_options(request, benchmark, setting, subject.identity, resumed, home)
+    episode_options, scoring_options = benchmark.split_options(setting, options)
     simulator = _choose_simulator(request, benchmark, setting, resumed, home)
-    judges = choose_judges(request, benchmark, setting, resumed)
+    judges = choose_judges(request, benchmark, setting, resumed, home)
     embedder = choose_embedder(request, benchmark, setting, resumed)
     runs_programs = benchmark.runs_programs(setting)
     if request.sandbox not in sandboxes.names():
         raise UnknownName("sandbox", request.sandbox, sandboxes.names())
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
-    staged = furnished_data(benchmark, request.benchmark.data, version, home, resources, tested_in)
+    staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)
     sandbox = IN_IMAGES if images_of(staged) else request.sandbox
     limits = benchmark.limits_of(setting)
     spec = RunSpec(
@@ -260,7 +269,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         subject=subject.identity,
         simulator=simulator.identity if simulator else None,
         sampling=request.model.sampling,
-        prompts=tuple(sorted((name, text_digest(text)) for name, text in prompts.items())),
+        prompts=tuple(sorted((name, text_digest(text)) for name, text in benchmark.prompts_of(setting, options).items())),
         samples=request.benchmark.samples,
         seed=request.benchmark.seed,
         sandbox=sandbox if runs_programs else NO_SANDBOX,
@@ -269,19 +278,19 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
         judges=tuple(judges[name].judge for name in sorted(judges)),
         embedder=embedder.identity if embedder else None,
         embedder_in_play=embedder.identity if embedder and is_in_play(request, benchmark.setting(setting)) else None,
-        agent=_agent(request.model),
+        agent=chosen_agent(request.model),
         audit=request.audit if runs_programs else "sample",
+        templates=templates,
+        refused=request.refused,
+        simulator_sampling=_own_sampling(request.simulator) if simulator else None,
     )
     if resumed is not None:
         refuse_other_run(resumed, spec)
     spoken, embeds = (chosen.endpoint if chosen else None for chosen in (simulator, embedder))
-    return RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
-
-
-def _agent(model: ModelRequest) -> AgentIdentity | None:
-    if model.agent is None and model.agent_options:
-        raise ConfigError(f"options of an agent ({', '.join(model.agent_options)}), but no agent: name one by --agent NAME")
-    return None if model.agent is None else agents.load(model.agent).identity(model.agent_options)
+    plan = RunPlan(request, home, benchmark, staged, spec, subject.endpoint, spoken, judges, embeds)
+    require_batchable(request, map(plan.due, plan.dataset))
+    plan.evidence = evidence_for(plan)
+    return plan
 
 
 def _choose_simulator(
@@ -299,6 +308,12 @@ def _choose_simulator(
             f" (`simulator` in a night's configuration), for example --simulator {request.model.spec}"
         )
     return choose(request.simulator, resumed.simulator if resumed else None, home)
+
+
+def _own_sampling(simulator: ModelRequest | None) -> Sampling | None:
+    """The sampling that a request states for the simulator; None where it states none, so that the setting's own counts."""
+    stated = simulator.sampling if simulator else Sampling()
+    return None if stated == Sampling() else stated
 
 
 def _resumed_spec(lake: Lake, run_id: str | None) -> RunSpec | None:

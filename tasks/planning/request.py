@@ -3,23 +3,31 @@
 from collections.abc import Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from pathlib import PurePath
-from typing import Annotated, Any, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sandbox.registry import default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
+from schemas.content_id import text_digest
+from schemas.endpoint_profile import MessageForm
 from schemas.errors import ConfigError
 from schemas.night.comparison import THRESHOLD
+from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
 from schemas.outside.fields import fields_at
 from schemas.outside.secret_names import looks_secret, secret_in
 from schemas.run import Sampling
-from tasks.language.endpoints.endpoint_key import OPENAI_KEY_VARIABLE, OPENAI_URL
-from tasks.language.recorded_model import recording_name
+from tasks.benchmarks import registry as benchmarks
+from tasks.language.endpoints.extra_headers import check_headers
+from tasks.language.endpoints.reasoning import tag_names
+from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.language.providers import registry
+from tasks.language.providers.contract import file_name
 from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.system_text import read_system_text
 
 
 class ModelRequest(Frozen):
@@ -31,18 +39,37 @@ class ModelRequest(Frozen):
     """Name of the environment variable that holds the endpoint's key."""
     revision: str | None = None
     """Which weights an endpoint serves; without it a hosted model counts as another model each day (UTC)."""
+    ca_file: str | None = None
+    """PEM file of authorities whose certificates the endpoint may have, beside the usual ones."""
     name: str | None = None
     """Name in tables of weights or a recording on disk; without it that of the folder or file."""
-    temperature: float = Field(default=0.0, ge=0)
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["default"] = 0.0
+    """`default` sends none: the endpoint's own counts."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[str, ...] = ()
     omit_reasoning: bool = True
+    reasoning_tags: str = "auto"
+    """Marks of thoughts in the text of an answer: `auto`, `none`, or names separated by commas."""
+    request: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """Further fields of each request's body, such as `reasoning_effort`: any JSON values. Part of the run's id."""
+    system_prompt: str | None = None
+    """File of a text that stands before the benchmark's own system text, an empty line between them. Its digest is in the id."""
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    """Header -> name of the environment variable that holds its value. In no id."""
+    messages: MessageForm = "auto"
+    """Form of the messages: `native`, `merged` (no system role, no two of one role in a row), or `auto` to find it out. One that
+    is named is part of the run's id."""
+    profile: str | None = None
+    """What the endpoint takes, known before the first request: the name of a profile, or the path of its YAML file. Part of the
+    run's id. Without it Parley finds it out."""
     tools_as_text: bool = False
     """Tell of an agent's tools within the messages, even where the endpoint has a format of its own for them."""
     agent: str | None = None
     """Who sits in the subject's seat instead of the bare model; see `parley list agents`."""
     agent_options: dict[str, str] = Field(default_factory=dict)
+    batch: bool = False
+    """Send its requests to the endpoint's batches (`/v1/batches`): an answer takes up to a day and costs half. In no id."""
     check_served_model: bool = True
     timeout_s: float = Field(default=300.0, gt=0)
     """Limit of one answer, in seconds."""
@@ -65,34 +92,59 @@ class ModelRequest(Frozen):
     def label(self) -> str:
         """Provider and model as tables name them: without the endpoint's URL, a path's folders and the agent's options."""
         provider, _, rest = self.spec.partition(":")
-        return f"{provider}:{self.name or _shown(provider, rest)}" + (f"+{self.agent}" if self.agent else "")
+        kind = registry.provider_of(self.spec)
+        shown = self.name or (kind.shown_name if kind else file_name)(rest)
+        return f"{provider}:{shown}" + (f"+{self.agent}" if self.agent else "")
 
     @property
     def is_served_here(self) -> bool:
         """Whether Parley starts its server."""
-        return self.spec.partition(":")[0] in ("embedded", "vllm")
+        provider = registry.provider_of(self.spec)
+        return provider is not None and provider.serve is not None
 
     @property
     def converses(self) -> bool:
         """Whether its answers come of a talk: a control and a recording know theirs before."""
-        return not self.spec.startswith(("control:", "recorded:"))
+        provider = registry.provider_of(self.spec)
+        return provider is None or not provider.knows_answers
 
     @property
     def n_gpus(self) -> float | None:
         """GPUs that its server holds; None where nobody said, or where the server is not ours."""
-        return 0.0 if self.gpus is None and self.spec.startswith("embedded:") else self.gpus
+        provider = registry.provider_of(self.spec)
+        return provider.usual_gpus if self.gpus is None and provider else self.gpus
 
     @property
     def sampling(self) -> Sampling:
-        """Its settings that decide how tokens are drawn."""
+        """Its settings that decide how tokens are drawn.
+
+        Raises:
+            UsageError: as `system_text`.
+        """
         return Sampling(
-            temperature=self.temperature,
+            temperature=None if self.temperature == "default" else self.temperature,
             top_p=self.top_p,
             max_tokens=self.max_tokens,
             stop=self.stop,
             omit_reasoning=self.omit_reasoning,
             tools_as_text=self.tools_as_text,
+            reasoning_tags=self.reasoning_tags,
+            request=check_request_fields(self.request),
+            system_prompt=text_digest(self.system_text) if self.system_prompt else "",
         )
+
+    @property
+    def system_text(self) -> str:
+        """The text in its file `system_prompt`; empty without one.
+
+        Raises:
+            UsageError: the file cannot be read, or holds no text.
+        """
+        return read_system_text(Path(self.system_prompt)) if self.system_prompt else ""
+
+    def trusting(self, ca_file: str) -> Self:
+        """The same model, whose certificate may be of an authority in `ca_file`."""
+        return self.model_copy(update={"ca_file": ca_file})
 
     @model_validator(mode="after")
     def _costs_by_the_hour(self) -> Self:
@@ -104,8 +156,26 @@ class ModelRequest(Frozen):
         )
 
     @model_validator(mode="after")
+    def _has_sendable_extras(self) -> Self:
+        try:
+            check_request_fields(self.request)
+            check_headers(self.headers)
+        except ConfigError as error:
+            raise ConfigError(f"model {plain_line(self.label)!r}: {error}") from None
+        if self.headers and not ((provider := registry.provider_of(self.spec)) and provider.check):
+            raise ConfigError(f"model {plain_line(self.label)!r}: headers are for endpoints (openai:); leave them out")
+        return self
+
+    @model_validator(mode="after")
+    def _has_known_reasoning_tags(self) -> Self:
+        if self.reasoning_tags != "auto":  # the default needs no file of marks
+            tag_names(self.reasoning_tags)
+        return self
+
+    @model_validator(mode="after")
     def _is_served_by_us(self) -> Self:
-        if self.serve is not None and not self.spec.startswith("vllm:"):
+        provider = registry.provider_of(self.spec)
+        if self.serve is not None and not (provider and provider.takes_serve_settings):
             raise ConfigError(
                 f"model {plain_line(self.spec)!r}: `serve` is for models that Parley serves by vLLM: vllm:PATH_OR_REPO"
             )
@@ -121,14 +191,6 @@ class ModelRequest(Frozen):
         if "://" in self.spec and "@" in self.spec.split("://", 1)[1].split("/")[0]:
             raise ConfigError("a model spec holds user or key in its URL. Put the key into a variable and name it by key_env")
         return self
-
-
-def _shown(provider: str, rest: str) -> str:
-    """A model's name, as what stands behind its provider tells it."""
-    if provider == "recorded":
-        return recording_name(PurePath(rest))
-    name = rest.partition("@")[0] if provider == "openai" else rest
-    return PurePath(name).name if name.startswith("/") else name
 
 
 class ComparisonRequest(Frozen):
@@ -153,7 +215,8 @@ class BenchmarkRequest(Frozen):
     """A setting of a benchmark on one version of its data."""
 
     name: str
-    """A benchmark, `.` and a setting of it; where it has one setting, its name alone will do."""
+    """A benchmark, `.` and a setting of it; where it has one setting, its name alone will do. Or a benchmark's file:
+    `path/to/bench.py`, or `path/to/bench.py:SETTING`."""
     data: str | None = None
     """File or folder of raw data; without it what was staged before, or the bundled sample."""
     dataset_version: str | None = None
@@ -161,12 +224,21 @@ class BenchmarkRequest(Frozen):
     resources: dict[str, str] = Field(default_factory=dict)
     """Name -> file or folder that the data need beside them, such as repositories, or a name of such things. In no id; what
     lies there is."""
+    templates: str | None = None
+    """Folder of the user's own texts of questions and judge prompts. Their digests are in the run's id, its place is not."""
     limit: int | None = Field(default=None, ge=1)
     """The dialogues of the first N problems only."""
     subsample: Subsample | None = None
     """Of these problems, a share only. In no id, as `limit`."""
+    skip_missing_packages: bool = False
+    """Leave problems out whose programs import packages that are not installed. In no id, as `limit`."""
     samples: int = Field(default=1, ge=1)
     seed: int = 0
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        return benchmarks.named(name)
 
 
 class EvaluationRequest(Frozen):
@@ -179,6 +251,8 @@ class EvaluationRequest(Frozen):
     """Rubric -> who judges by it; the empty name is for all that are not named."""
     embedder: ModelRequest | None = None
     """Its spec is `bge-m3[@FOLDER]`, `embedded:minilm` or `openai:MODEL[@BASE_URL]`. How tokens are drawn does not matter."""
+    refused: Literal["failed", "unscored"] = "failed"
+    """What the tests of an answer count as, where the prompt was refused."""
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
     workers: int = Field(default=2, ge=1)
@@ -188,6 +262,8 @@ class EvaluationRequest(Frozen):
     max_forged_share: float = Field(default=0.01, ge=0, le=1)
     comparison: ComparisonRequest | None = None
     """None: as stated before, if ever."""
+    decide: DecisionRule | None = None
+    """Stop asking once the comparison with a baseline is decided. In no id. None asks all that is wanted."""
     fsync: bool = False
     """Flush journal and Parquet to the disk at each write: safe against loss of power, slower."""
     resume: str | None = None
@@ -202,6 +278,14 @@ class EvaluationRequest(Frozen):
     def models(self) -> tuple[ModelRequest, ...]:
         """Every model that takes part."""
         return tuple(model for model in (self.model, self.simulator, self.embedder, *self.judges.values()) if model is not None)
+
+    def trusting(self, ca_file: str) -> Self:
+        """The same request, where every model's certificate may be of an authority in `ca_file`."""
+        update: dict[str, Any] = {"judges": {name: one.trusting(ca_file) for name, one in self.judges.items()}}
+        for role in ("model", "simulator", "embedder"):
+            asked: ModelRequest | None = getattr(self, role)
+            update[role] = asked and asked.trusting(ca_file)
+        return self.model_copy(update=update)
 
     @model_validator(mode="after")
     def _agent_is_under_test(self) -> Self:
@@ -224,6 +308,8 @@ class BuildRequest(Frozen):
     options: dict[str, str] = Field(default_factory=dict)
     limit: int | None = Field(default=None, ge=1)
     """The first N problems only."""
+    resources: dict[str, str] = Field(default_factory=dict)
+    """As of `BenchmarkRequest`."""
     embedder: ModelRequest | None = None
     sandbox: str = Field(default_factory=default_name)
     concurrency: int = Field(default=64, ge=1)
@@ -288,9 +374,11 @@ def _is_list(value: Any) -> bool:
 
 
 def key_names(requests: Sequence[EvaluationRequest | BuildRequest]) -> tuple[str, ...]:
-    """Names of the variables that hold these models' keys: the only ones of their kind that workers are given."""
+    """Names of the variables that hold these models' keys and headers: the only ones of their kind that workers are given."""
     models = [model for request in requests for model in request.models]
-    named = {m.key_env for m in models if m.key_env}
-    if any(m.spec.startswith("openai:") and not m.key_env and ("@http" not in m.spec or OPENAI_URL in m.spec) for m in models):
-        named.add(OPENAI_KEY_VARIABLE)
+    named = {m.key_env for m in models if m.key_env} | {name for m in models for name in m.headers.values()}
+    for model in models:
+        provider = registry.provider_of(model.spec)
+        if provider is not None and not model.key_env and (key := provider.usual_key(model.spec.partition(":")[2])):
+            named.add(key)
     return tuple(sorted(named))

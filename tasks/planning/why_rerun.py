@@ -83,7 +83,9 @@ def layer_ids(spec: RunSpec, outside: Outside, rows: Rows | None = None) -> dict
         },
         "judgements": {
             judgement_id(
-                prompt=canonical_json((episode, one.rubric, one.version, one.prompt)), judge=one.judge, sampling=one.sampling
+                prompt=canonical_json((episode, one.rubric, one.version, one.prompt, spec.templates)),
+                judge=one.judge,
+                sampling=one.sampling,
             )
             for episode in episodes
             for one in spec.judges

@@ -5,15 +5,20 @@ the marks of shards lie beside the tables, so that workers need no folder that a
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schemas.errors import ConfigError, UsageError
 
+if TYPE_CHECKING:
+    from schemas.run import RunSpec
+
 HOME_VARIABLE = "PARLEY_HOME"
 LAKE_VARIABLE = "PARLEY_LAKE"
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,21 @@ class Home:
         return self.path / "file_digests.jsonl"
 
     @property
+    def subsamples(self) -> Path:
+        """Shares of tasks that budgets left runs."""
+        return self.path / "subsamples.jsonl"
+
+    @property
+    def served_models(self) -> Path:
+        """Folder of the facts that endpoints tell of the models that they serve."""
+        return self.path / "served_models"
+
+    @property
+    def batches(self) -> Path:
+        """What batches of requests are under way at endpoints."""
+        return self.path / "batches"
+
+    @property
     def trees(self) -> Path:
         """Folder of what agents worked on, by content."""
         return self.path / "trees"
@@ -79,6 +99,11 @@ class Home:
     def environments(self) -> Path:
         """Folder of the environments of packages that repositories' programs run with."""
         return self.path / "environments"
+
+    @property
+    def images(self) -> Path:
+        """Folder of the records of Docker images that Parley pulled."""
+        return self.path / "images"
 
     @property
     def checkouts(self) -> Path:
@@ -102,6 +127,16 @@ class Home:
         """Folder of one run's judgements that are in no table yet."""
         return self._met_by_all / "judgements" / run_id
 
+    def sends(self, run_id: str) -> Path:
+        """Folder of what counts one run's requests, while an invocation works on it."""
+        return self._met_by_all / "sends" / run_id
+
+    def talk_answers(self, spec: "RunSpec") -> Path:
+        """Folder of the answers that memories of talks are built of, for the run's agent and model."""
+        from schemas.content_id import content_id  # pydantic is too slow to load for --help
+
+        return self._met_by_all / "talk_answers" / content_id([spec.agent, spec.subject, spec.sampling])
+
     def tries(self, run_id: str) -> Path:
         """Where the shards under way are marked."""
         return self._met_by_all / "tries" / run_id
@@ -122,6 +157,27 @@ class Home:
             UsageError: another process is at work on this run.
         """
         return self._work_lock("run", run_id)
+
+    @contextmanager
+    def awaited_run_lock(self, run_id: str, wait: Callable[[], None]) -> Iterator[None]:
+        """Hold a run as `run_lock` does, once its other driver has let it go or died.
+
+        Args:
+            wait: called each half second while another process is at work on the run; what it raises ends the waiting.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._lock_file(f"run-{run_id}"))
+        while True:
+            try:
+                lock.acquire(timeout=_LOOK_EVERY_S)
+                break
+            except Timeout:
+                wait()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def build_lock(self, build_id: str) -> AbstractContextManager[None]:
         """Hold a build as `run_lock` holds a run."""

@@ -7,12 +7,13 @@ moment may both ask for it; the first part by name counts.
 """
 
 import asyncio
+import base64
 import time
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,8 +21,8 @@ from schemas.content_id import content_id, text_digest
 from schemas.errors import ModelUnavailable
 from schemas.lake.tables import TABLES
 from tasks.language.embedding import TEXTS_A_REQUEST, Embedder
+from tasks.storage.paid_calls import Calls, Form
 from tasks.storage.parquet_store import Lake, listing_again
-from tasks.storage.vector_segments import VectorSegments
 
 if TYPE_CHECKING:
     from tasks.language.embedding import Vector
@@ -46,10 +47,9 @@ class Vectors:
         """Texts that were sent to the embedder."""
         self._held: dict[str, Vector] = {}
         """Read from the lake."""
-        self._waiting: dict[str, Vector] = {}
-        """In this process's segment, and in no part yet."""
-        self._segments = VectorSegments(lake.folder(TABLE, embedder=self._name), fsync=lake.fsync)
-        self._near = ChainMap(self._held, self._waiting, self._segments.held)
+        self._calls = Calls(lake.folder(TABLE, embedder=self._name), vector_form(), fsync=lake.fsync)
+        """Answers that are in no part yet."""
+        self._near = ChainMap(self._held, self._calls.own, self._calls.others)
         """All that needs no look into a part."""
         self._refused = set[str]()
         """Texts that the embedder gave no vector for: it would give none now."""
@@ -101,9 +101,8 @@ class Vectors:
             self._refused |= texts.keys() - new.keys()
             self._check_length(new)
             if new:
-                self._segments.write(new)
-            self._waiting |= new
-            if len(self._waiting) >= TEXTS_A_PART:
+                self._calls.put(new)
+            if len(self._calls.own) >= TEXTS_A_PART:
                 self.keep()
             return new
         except Exception as fault:
@@ -114,14 +113,13 @@ class Vectors:
                 del self._under_way[digest]
 
     def keep(self) -> None:
-        """Make a part of what waits.
+        """Make a part of what this process was answered.
 
         Raises:
             OSError: it could not be written.
         """
-        self._write_part(self._waiting)
-        self._segments.discard()
-        self._waiting.clear()
+        self._write_part(self._calls.own)
+        self._calls.discard()
 
     def _write_part(self, vectors: "Mapping[str, Vector]") -> None:
         if vectors:
@@ -133,7 +131,7 @@ class Vectors:
         """Write what waits, and leave the embedder."""
         try:
             self.keep()
-            for left in self._segments.take_abandoned():
+            for left in self._calls.take_abandoned():
                 self._write_part({digest: vector for digest, vector in left.items() if digest not in self._part_of})
             self._remove_abandoned()
         finally:
@@ -157,7 +155,7 @@ class Vectors:
 
     def _look_again(self) -> None:
         """Learn which texts the parts and segments hold that other processes have written since."""
-        self._segments.look()
+        self._calls.refresh()
         for part in listing_again(lambda: self._lake.parts(TABLE, embedder=self._name)):
             if part not in self._seen:
                 for digest in self._lake.read_arrow(TABLE, [part], ["text_digest"])["text_digest"].to_pylist():
@@ -185,6 +183,24 @@ class Vectors:
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_S:
                     path.unlink()
+
+
+def vector_form() -> "Form[Vector]":
+    """Return the form of vectors in segments: text digest -> the numbers as 32-bit floats, in base64."""
+    import numpy as np
+
+    def numbers(text: str) -> "Vector":
+        return np.frombuffer(base64.b64decode(text), dtype=np.float32)
+
+    def load_old(row: Mapping[str, Any]) -> "Mapping[str, Vector]":
+        return dict(zip(row["digests"], numbers(row["vectors"]).reshape(len(row["digests"]), -1), strict=True))
+
+    return Form(
+        "vectors of texts",
+        lambda row: numbers(row["answer"]),
+        lambda vector: {"answer": base64.b64encode(vector.tobytes()).decode("ascii")},
+        load_old=load_old,
+    )
 
 
 def _rows(embedder: str, vectors: "Mapping[str, Vector]") -> pa.Table:

@@ -13,9 +13,10 @@ from tasks.benchmarks.contract import TestRun
 from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
 from tasks.worker.deciding import patch_places, placed_program, sandbox_in
+from tasks.worker.images import held_repository
 from tasks.worker.jobs import AuditItem, AuditResult, AuditShard, Pass, RunContext
 from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_runner import sandbox_of
+from tasks.worker.program_book import sandbox_of
 
 STAGE = "audit"
 
@@ -58,7 +59,8 @@ def _audit(context: RunContext, sandbox: Sandbox, test: TestRun, seed: str) -> A
     try:
         if test.repository is not None:
             trees, open_place = patch_places(context, place, limits)
-            return audit_patch(open_place, trees, PatchProgram(test.code, test.repository), test.reference, limits, seed)
+            with held_repository(context, test.repository) as held:
+                return audit_patch(open_place, trees, PatchProgram(test.code, held), test.reference, limits, seed)
         program = placed_program(context, test, test.code)
         reference = None if test.reference is None else placed_program(context, test, test.reference)
         is_thorough = context.spec.audit == "all"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
-from schemas.errors import BudgetSpent, DiskFull, InfraError, ServerUnavailable
+from schemas.errors import BudgetSpent, DiskFull, ImageFault, InfraError, ServerUnavailable
 from schemas.run import RunSpec
 from tasks.benchmarks import registry
 from tasks.benchmarks.play import CastRequest
@@ -23,10 +23,11 @@ from tasks.storage.clock import utc_now
 from tasks.storage.contexts import context_of
 from tasks.storage.journaling.tries import HeldShard, take_shard
 from tasks.storage.parquet_store import Lake
+from tasks.worker.call_log import SIMULATOR, SUBJECT, CallLog
 from tasks.worker.jobs import ConverseResult, ConverseShard, EpisodeJob, RunContext
 from tasks.worker.paid_answers import PaidAnswers, RememberingModel
 from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_runner import EpisodePrograms
+from tasks.worker.program_book import BookReader
 
 STAGE = "converse"
 
@@ -46,23 +47,26 @@ def converse_shard(shard: ConverseShard) -> ConverseResult:
     hold = take_shard(folder, _name(shard, ((job.episode_id, job.attempt) for job in shard.episodes)))
     played = worker.do(_play_all(worker.run(shard.context), shard, hold))
     hold.check()
+    run = worker.run(shard.context)
     result = _write(shard, [one for one in played if isinstance(one, _Ended)])
     for outcome in played:
         if isinstance(outcome, BaseException) and not isinstance(outcome, BudgetSpent):
             raise outcome
-    return replace(result, n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played))
+    return replace(result, n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in played), profiles=run.profiles())
 
 
 async def _play_all(run: RunState, shard: ConverseShard, hold: HeldShard) -> "list[_Ended | BaseException]":
     async def when_there_is_room(job: EpisodeJob) -> _Ended:
-        async with run.gate:
-            return await _play(run, shard.context, job, hold)
+        async with run.images.ready(job.problem) as ready, run.gate:
+            with run.knowing(ready.problem):
+                return await _play(run, shard.context, replace(job, problem=ready.problem), hold, ready.fault)
 
     return await asyncio.gather(*(when_there_is_room(job) for job in shard.episodes), return_exceptions=True)
 
 
-async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: HeldShard) -> "_Ended":
-    run.learn(job.problem)
+async def _play(
+    run: RunState, context: RunContext, job: EpisodeJob, hold: HeldShard, fault: InfraError | None = None
+) -> "_Ended":
     journal = run.journal
     hold.glance()
     run.check_not_stopped()
@@ -97,16 +101,43 @@ async def _play(run: RunState, context: RunContext, job: EpisodeJob, hold: HeldS
         n_kept += len(free)
         free.clear()
         paid.forget()
-        run.count(STAGE, turns=int(is_answer), output_tokens=step.output_tokens or 0)
+        n_in, n_out = step.input_tokens or 0, step.output_tokens or 0
+        is_simulator = step.role is Role.USER
+        run.count(
+            STAGE,
+            turns=int(is_answer),
+            input_tokens=n_in,
+            output_tokens=n_out,
+            simulator_input_tokens=n_in * is_simulator,
+            simulator_output_tokens=n_out * is_simulator,
+        )
+        if context.calls and (step.n_calls or is_answer):
+            _log_answer(context.calls, step, is_message=is_message)
 
     started = utc_now()
     before = context_of(Lake(context.place.lake), job.dialog)
     opening = Transcript(job.problem, job.dialog, job.sample, job.seed, turn=1, steps=job.steps, context=before)
-    programs = EpisodePrograms(lambda: run.programs, paid.keep)
-    ending = await _play_with_agent(run, context, opening, programs, paid, keep)
+    programs = BookReader(lambda: run.programs, paid.keep)
+    if fault is None:
+        ending = await _play_with_agent(run, context, opening, programs, paid, keep)
+    else:
+        ending = Ending(opening.steps, StopReason.INFRA, str(fault), isinstance(fault, ImageFault) and fault.permanent)
     is_fault = ending.stop_reason is StopReason.INFRA
     run.count(STAGE, episodes=int(not is_fault), faults=int(is_fault))
     return _Ended(job, ending, _episode(context, job, ending, started), programs.n_run)
+
+
+def _log_answer(calls: CallLog, step: Step, *, is_message: bool) -> None:
+    """Log an answer as the table of costs counts it."""
+    calls.answered(
+        SUBJECT if step.role is Role.ASSISTANT else SIMULATOR,
+        turns=int(is_message),
+        calls=step.n_calls,
+        input_tokens=step.input_tokens,
+        output_tokens=step.output_tokens,
+        reasoning_tokens=step.reasoning_tokens,
+        latency_s=step.latency_s,
+    )
 
 
 async def _play_with_agent(
@@ -123,7 +154,7 @@ async def _play_with_agent(
     if opening.dialog.is_sourceless:
         return Ending((), StopReason.NOT_ASKED, "what its programs run in is not there, or is of another release")
     spec = context.spec
-    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_concurrency), paid)
+    subject = RememberingModel(run.model(spec.subject, context.subject, context.subject_concurrency, SUBJECT), paid)
     try:
         async with _begun(run, spec, subject, opening) as make_seat:
             return await play_dialogue(opening, _cast(run, context, opening, programs, paid, subject, make_seat), keep)
@@ -143,6 +174,7 @@ def _begun(run: RunState, spec: RunSpec, subject: ChatModel, opening: Transcript
             sampling=registry.load(spec.benchmark).setting(spec.setting).bounded(spec.sampling),
             steps=seen_by(opening.steps, subject=True),
             embedder=run.vectors,
+            talk_answers=run.talk_answers,
             workspaces=run.workspaces,
             tree=(repository.tree or None) if repository else None,
             environment=repository.environment if repository else "",
@@ -162,7 +194,8 @@ def _cast(
     spec, benchmark = context.spec, registry.load(context.spec.benchmark)
     simulator: ChatModel | None = None
     if spec.simulator is not None and context.simulator is not None:
-        simulator = RememberingModel(run.model(spec.simulator, context.simulator, context.simulator_concurrency), paid)
+        opened = run.model(spec.simulator, context.simulator, context.simulator_concurrency, SIMULATOR)
+        simulator = RememberingModel(opened, paid)
     request = CastRequest(
         setting=spec.setting,
         options=benchmark.options_of(spec, "episode"),
@@ -174,6 +207,7 @@ def _cast(
         programs=programs,
         embedder=run.vectors,
         workspaces=run.workspaces,
+        simulator_sampling=spec.simulator_sampling,
         make_seat=make_seat,
     )
     return benchmark.play.cast(request)
@@ -197,7 +231,7 @@ def _episode(context: RunContext, job: EpisodeJob, ending: Ending, started: str)
         stop_reason=ending.stop_reason,
         error=ending.error,
         started_at=started,
-        finished_at=utc_now(),
+        finished_at=max(started, utc_now()),  # the machine's clock may have been set back
         steps=ending.steps,
     )
 

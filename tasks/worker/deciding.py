@@ -1,4 +1,4 @@
-"""Verdicts on an episode's answers: taken over where they are known, else decided by running each answer's programs."""
+"""Verdicts on an episode's answers: known ones are reused, others are decided by running each answer's programs."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from sandbox.judging.judged_run import LONGEST_CASE_DETAIL
 from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.judging.runners.programs import TestProgram
 from sandbox.judging.runners.run import run_answer
-from sandbox.workspace.interface import ENVIRONMENT_PLACE, image_of
+from sandbox.workspace.interface import image_of
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.content_id import content_id
 from schemas.episode import Episode, StopReason
@@ -22,15 +22,22 @@ from tasks.benchmarks.contract import TestRun
 from tasks.dialogue.programs import Place
 from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
+from tasks.worker.images import held_repository
 from tasks.worker.jobs import ExecuteItem, RunContext
 from tasks.worker.placed_programs import NO_TREE, program_in_place
 
-DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
+_DECIDED = ("outcome", "detail", "reason", "duration_s", "n_cases", "n_passed")
 """Fields of a verdict that running the program decides."""
-Decided = Mapping[str, Any]
-"""Those fields with their values."""
-Row = tuple[TestRun, str, tuple[str, ...]]
-"""A program, an instruction that it decides, and the names of the cases that do."""
+
+
+@dataclass(frozen=True)
+class DueVerdict:
+    """One verdict that an episode must have."""
+
+    test: TestRun
+    instruction_id: str
+    cases: tuple[str, ...]
+    """Names of the program's cases that decide it; none where all do."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +46,21 @@ class Answer:
 
     code: str | None
     limits: Limits
-    rows: tuple[Row, ...]
+    due: tuple[DueVerdict, ...]
 
 
 def answers_of(spec: RunSpec, tests: Sequence[TestRun]) -> list[Answer]:
-    """Test runs by the answer that they test and the limits that they run under, as they first stand."""
-    found: dict[tuple[int, str | None, str], tuple[Limits, list[Row]]] = {}
+    """Group test runs by (answer, limits), in order of first appearance."""
+    groups: dict[tuple[int, str | None, str], tuple[Limits, list[DueVerdict]]] = {}
     for test in tests:
         limits = test.limits or spec.limits
-        _, rows = found.setdefault((test.turn, test.code, limits.model_dump_json()), (limits, []))
-        rows += [(test, name, cases) for name, cases in test.rows]
-    return [Answer(code, limits, tuple(rows)) for (_, code, _), (limits, rows) in found.items()]
+        _, due = groups.setdefault((test.turn, test.code, limits.model_dump_json()), (limits, []))
+        due += [DueVerdict(test, name, cases) for name, cases in test.rows]
+    return [Answer(code, limits, tuple(due)) for (_, code, _), (limits, due) in groups.items()]
 
 
-def id_of(context: RunContext, row: Row) -> str | None:
-    """The verdict's id; None where there is no answer to run."""
-    return _id_of(context, row[0], row[2])
-
-
-def _id_of(context: RunContext, test: TestRun, cases: tuple[str, ...]) -> str | None:
-    """Id of what these cases of a program say; of its report as a whole without any."""
+def id_of(context: RunContext, test: TestRun, cases: tuple[str, ...] = ()) -> str | None:
+    """Return the id of the verdict of these cases of a program, or of all; None where there is no answer to run."""
     if test.code is None:
         return None
     return verdict_id(
@@ -84,27 +86,48 @@ def _place_of(test: TestRun) -> str:
 
 
 def decide(
-    context: RunContext, sandbox: Sandbox, item: ExecuteItem, answer: Answer, known: Mapping[str, Decided]
+    context: RunContext, sandbox: Sandbox, item: ExecuteItem, answer: Answer, known: Mapping[str, TestVerdict]
 ) -> tuple[list[TestVerdict], int, int]:
-    """A verdict for each row of the answer, how many of them had to be run, and in how many runs of the sandbox."""
-    ids = [id_of(context, row) for row in answer.rows]
-    told = _told_in_dialogue(item.episode)
-    reports = [told.get(_id_of(context, row[0], ()) or "") if told else None for row in answer.rows]
-    decided = [
-        None if key is None else known.get(key) if report is None else _of_cases(report, row[2])
-        for row, key, report in zip(answer.rows, ids, reports, strict=True)
+    """Return each verdict that is due on the answer, how many programs had to be run for them, and in how many sandbox runs.
+
+    Args:
+        known: verdicts of other episodes or runs, by id.
+    """
+    reports = _reports_of(item.episode)
+    ids = [id_of(context, due.test, due.cases) for due in answer.due]
+    results: list[Result | TestVerdict | None] = []
+    for due, key in zip(answer.due, ids, strict=True):
+        report = reports.get(id_of(context, due.test) or "") if reports else None
+        results.append(None if key is None else report or known.get(key))
+    pending = [n for n, key in enumerate(ids) if key is not None and results[n] is None]
+    ran, n_runs = _run(context, sandbox, [answer.due[n].test for n in pending], answer.limits)
+    for n in pending:
+        results[n] = ran[id(answer.due[n].test)]
+    verdicts = [
+        _verdict(context, item.episode, due, key, result) for due, key, result in zip(answer.due, ids, results, strict=True)
     ]
-    owed = [row for row, key, found in zip(answer.rows, ids, decided, strict=True) if key is not None and found is None]
-    ran, n_runs = _run(context, sandbox, owed, answer.limits)
-    fresh = iter(ran)
-    verdicts: list[TestVerdict] = []
-    for row, key, found in zip(answer.rows, ids, decided, strict=True):
-        said = _without_answer(item.episode) if key is None else found or next(fresh)
-        verdicts.append(_verdict(context, item.episode, row, key, said))
-    return verdicts, len(owed), n_runs
+    return verdicts, len(pending), n_runs
 
 
-def _verdict(context: RunContext, episode: Episode, row: Row, key: str | None, decided: Decided) -> TestVerdict:
+Result = ProgramVerdict | SandboxUnavailable | Unscorable
+"""A program's report, or why there is none."""
+
+
+def _verdict(
+    context: RunContext, episode: Episode, due: DueVerdict, key: str | None, result: Result | TestVerdict | None
+) -> TestVerdict:
+    if result is None:
+        decided = _without_answer(episode, context.spec.refused)
+    elif isinstance(result, Unscorable):
+        decided = {"outcome": Outcome.UNSCORED, "detail": str(result), "reason": FailureReason(result.reason)}
+    elif isinstance(result, SandboxUnavailable) and str(result).startswith(f"{FailureReason.IMAGE_MISSING}:"):
+        decided = {"outcome": Outcome.INFRA, "detail": str(result), "reason": FailureReason.IMAGE_MISSING}
+    elif isinstance(result, SandboxUnavailable):
+        decided = {"outcome": Outcome.INFRA, "detail": str(result)}
+    elif isinstance(result, TestVerdict):
+        decided = {name: getattr(result, name) for name in _DECIDED}
+    else:
+        decided = _of_cases(result, due.cases)
     return TestVerdict(
         run_id=context.run_id,
         benchmark=context.spec.benchmark,
@@ -112,41 +135,45 @@ def _verdict(context: RunContext, episode: Episode, row: Row, key: str | None, d
         episode_id=episode.episode_id,
         problem_id=episode.problem_id,
         sample=episode.sample,
-        turn=row[0].turn,
-        instruction_id=row[1],
+        turn=due.test.turn,
+        instruction_id=due.instruction_id,
         verdict_id=key,
         sandbox=context.spec.sandbox,
         **decided,
     )
 
 
-def _without_answer(episode: Episode) -> Decided:
+def _without_answer(episode: Episode, refused: str) -> dict[str, Any]:
     outcome = Outcome.INFRA if episode.stop_reason is StopReason.INFRA else Outcome.ERROR
+    if outcome is Outcome.INFRA and (episode.error or "").startswith(f"{FailureReason.IMAGE_MISSING}:"):
+        return {"outcome": outcome, "detail": episode.error, "reason": FailureReason.IMAGE_MISSING}
+    if episode.stop_reason is StopReason.REFUSED and refused == "failed":
+        return {"outcome": Outcome.FAILED, "detail": episode.error, "reason": FailureReason.REFUSED}
     return {"outcome": outcome, "detail": episode.error or "no answer"}
 
 
-def _told_in_dialogue(episode: Episode) -> dict[str, ProgramVerdict]:
-    """Reports of programs run within the dialogue, by id; timeouts too, since later messages built on them."""
+def _reports_of(episode: Episode) -> dict[str, ProgramVerdict]:
+    """Return reports of programs run within the dialogue, by id; timeouts too, since later messages built on them."""
     ran = (report for step in episode.steps for report in (step.program, *step.programs) if report is not None)
     return {report.verdict_id: report for report in ran}
 
 
-def _run(context: RunContext, sandbox: Sandbox, owed: Sequence[Row], limits: Limits) -> tuple[list[Decided], int]:
-    """Runs each program once, whatever the number of instructions that it decides."""
+def _run(context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limits: Limits) -> tuple[dict[int, Result], int]:
+    """Run each program once, whatever the number of instructions that it decides. Results are by the test's `id`."""
     by_image: dict[str, dict[int, TestRun]] = {}
-    for test, _, _ in owed:
+    for test in pending:
         by_image.setdefault(test.image, {})[id(test)] = test
-    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+    results: dict[int, Result] = {}
     n_runs = 0
     for image, tests in by_image.items():
         place = sandbox_in(sandbox, image)
         if place is None:
-            found |= dict.fromkeys(tests, Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"))
+            results |= dict.fromkeys(tests, Unscorable(f"its tests run in the image {image}, which needs the sandbox docker"))
         else:
-            said, n = _run_in(context, place, tuple(tests.values()), limits)
-            found |= said
+            reports, n = _run_in(context, place, tuple(tests.values()), limits)
+            results |= reports
             n_runs += n
-    return [_decided(found[id(test)], cases) for test, _, cases in owed], n_runs
+    return results, n_runs
 
 
 def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
@@ -154,11 +181,9 @@ def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
     return sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
 
 
-def _run_in(
-    context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits
-) -> tuple[dict[int, ProgramVerdict | SandboxUnavailable | Unscorable], int]:
-    """What each program of one place said, by its id, and in how many runs."""
-    found: dict[int, ProgramVerdict | SandboxUnavailable | Unscorable] = {}
+def _run_in(context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits) -> tuple[dict[int, Result], int]:
+    """Return the result of each program of one place, by its `id`, and the number of runs."""
+    found: dict[int, Result] = {}
     programs: dict[int, TestProgram] = {}
     n_patches = 0
     for test in tests:
@@ -175,13 +200,12 @@ def _run_in(
     return found, n_runs + n_patches
 
 
-def _run_patch(
-    context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits
-) -> ProgramVerdict | SandboxUnavailable | Unscorable:
-    """Grades a patch in a place of its own."""
+def _run_patch(context: RunContext, sandbox: Sandbox, test: TestRun, repository: RepoSnapshot, limits: Limits) -> Result:
+    """Grade a patch in a place of its own."""
     trees, open_place = patch_places(context, sandbox, limits)
     try:
-        return run_patch(open_place, trees, PatchProgram(test.code or "", repository), limits)
+        with held_repository(context, repository) as held:
+            return run_patch(open_place, trees, PatchProgram(test.code or "", held), limits)
     except (SandboxUnavailable, Unscorable) as fault:
         return fault
 
@@ -193,7 +217,7 @@ def patch_places(context: RunContext, sandbox: Sandbox, limits: Limits) -> tuple
 
     def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
         packages = "" if image_of(environment) else environment
-        shown = {ENVIRONMENT_PLACE: str(environments.folder(packages))} if packages else {}
+        shown = environments.shown(packages) if packages else {}
         return open_workspace(workspaces_of(sandbox), trees, tree, limits=limits, with_state=False, shown=shown)
 
     return trees, open_place
@@ -210,22 +234,14 @@ def _place(test: TestRun) -> Place | None:
     return Place(test.tree, test.entry_point, test.placing)
 
 
-def _decided(said: ProgramVerdict | SandboxUnavailable | Unscorable, cases: tuple[str, ...]) -> Decided:
-    if isinstance(said, Unscorable):
-        return {"outcome": Outcome.UNSCORED, "detail": str(said), "reason": FailureReason(said.reason)}
-    if isinstance(said, SandboxUnavailable):
-        return {"outcome": Outcome.INFRA, "detail": str(said)}
-    return _of_cases(said, cases)
-
-
-def _of_cases(said: ProgramVerdict, names: tuple[str, ...]) -> Decided:
-    """A verdict's fields, by those cases alone where some are named; a name that no case has is a test that did not run."""
-    by_name = {case.name: case for case in said.cases}
+def _of_cases(report: ProgramVerdict, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a verdict's fields, by those cases alone where some are named. A name without a case is a test that did not run."""
+    by_name = {case.name: case for case in report.cases}
     absent = CaseVerdict(name="", outcome=Outcome.FAILED, detail="no test of this name was run")
-    cases = [by_name.get(name, absent.model_copy(update={"name": name})) for name in names] or said.cases
+    cases = [by_name.get(name, absent.model_copy(update={"name": name})) for name in names] or report.cases
     missed = [case for case in cases if case.outcome is not Outcome.PASSED]
-    fields = {name: getattr(said, name) for name in ("outcome", "detail", "reason", "duration_s")}
-    if names and said.reason is None:
+    fields = {name: getattr(report, name) for name in ("outcome", "detail", "reason", "duration_s")}
+    if names and report.reason is None:
         worst = next((case for case in missed if case.outcome is Outcome.TIMEOUT), missed[0] if missed else None)
         fields["outcome"] = Outcome.PASSED if worst is None else worst.outcome
         fields["detail"] = "" if worst is None else f"{worst.name}\n{worst.detail}"

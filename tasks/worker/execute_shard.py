@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 
 from sandbox.interface import Sandbox
@@ -11,14 +10,13 @@ from tasks.benchmarks import registry
 from tasks.benchmarks.contract import TestRun
 from tasks.storage.journaling.tries import take_shard
 from tasks.storage.parquet_store import Lake
-from tasks.worker.deciding import DECIDED, Answer, Decided, answers_of, decide, id_of
+from tasks.worker.deciding import Answer, answers_of, decide, id_of
+from tasks.worker.images import settle_image
 from tasks.worker.jobs import INFRA_SUFFIX, ExecuteItem, ExecuteResult, ExecuteShard, RunContext, is_infra
 from tasks.worker.process import RunState, this_worker
-from tasks.worker.program_runner import sandbox_of
+from tasks.worker.program_book import LASTING, sandbox_of
 
 STAGE = "execute"
-LASTING = (Outcome.PASSED, Outcome.FAILED)
-"""Outcomes that hold wherever the same program runs again."""
 
 
 def execute_shard(shard: ExecuteShard) -> ExecuteResult:
@@ -38,7 +36,7 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
     folder = shard.context.place.tries(shard.context.run_id) / shard.context.invocation
     hold = take_shard(folder, shard.name, over=True)
     sandbox = sandbox_of(shard.context.spec)
-    known: dict[str, Decided] = dict(shard.known)
+    known = dict(shard.known)
     verdicts: list[TestVerdict] = []
     n_run = 0
     with ThreadPoolExecutor(shard.context.programs) as threads:
@@ -48,9 +46,11 @@ def execute_shard(shard: ExecuteShard) -> ExecuteResult:
             for found, n, _ in decided:
                 verdicts += found
                 n_run += n
-                known |= {v.verdict_id: _lasting(v) for v in found if v.verdict_id and v.outcome in LASTING}
-            amounts = {"programs": sum(len(answer.rows) for answer in answers), "runs": sum(n for _, _, n in decided)}
+                known |= {v.verdict_id: v for v in found if v.verdict_id and v.outcome in LASTING}
+            amounts = {"programs": sum(len(answer.due) for answer in answers), "runs": sum(n for _, _, n in decided)}
             run.count(STAGE, episodes=1, answers=len(answers), **amounts)
+            if not any(verdict.outcome is Outcome.INFRA for found, _, _ in decided for verdict in found):
+                settle_image(shard.context, item.problem, item.episode)
     hold.check()
     return _write(shard, verdicts, n_run)
 
@@ -66,19 +66,15 @@ def test_runs(context: RunContext, item: ExecuteItem) -> tuple[TestRun, ...]:
 
 def due_verdicts(context: RunContext, item: ExecuteItem) -> list[tuple[int, str, str | None]]:
     """Turn, instruction and id of each verdict that an episode must have; no id where there is no answer."""
-    rows = ((test, name, cases) for test in test_runs(context, item) for name, cases in test.rows)
-    return [(row[0].turn, row[1], id_of(context, row)) for row in rows]
+    tests = test_runs(context, item)
+    return [(test.turn, name, id_of(context, test, cases)) for test in tests for name, cases in test.rows]
 
 
 def _decide(
-    run: RunState, sandbox: Sandbox, item: ExecuteItem, known: Mapping[str, Decided], answer: Answer
+    run: RunState, sandbox: Sandbox, item: ExecuteItem, known: Mapping[str, TestVerdict], answer: Answer
 ) -> tuple[list[TestVerdict], int, int]:
     with run.program_slots:
         return decide(run.context, sandbox, item, answer, known)
-
-
-def _lasting(verdict: TestVerdict) -> Decided:
-    return {name: getattr(verdict, name) for name in DECIDED}
 
 
 def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> ExecuteResult:
@@ -88,8 +84,3 @@ def _write(shard: ExecuteShard, verdicts: list[TestVerdict], n_run: int) -> Exec
     lake = Lake(shard.context.place.lake, fsync=shard.context.fsync)
     lake.write_part("test_verdicts", verdicts, name, benchmark=spec.benchmark, model=spec.label, run_id=shard.context.run_id)
     return ExecuteResult(name, len(shard.items), n_run, len(faults), faults[0].detail if faults else None)
-
-
-def with_known(shard: ExecuteShard, known: Mapping[str, Decided], wanted: set[str]) -> ExecuteShard:
-    """The shard with those known verdicts that it asks for."""
-    return replace(shard, known={key: known[key] for key in sorted(wanted & known.keys())})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from schemas.dialog import Dialog
+from schemas.endpoint_profile import EndpointProfile
 from schemas.episode import Episode, Step
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, RubricJudge, RunSpec
@@ -16,6 +17,7 @@ from tasks.benchmarks.program_runs import TestRun
 from tasks.language.chat_model import Completion, Message
 from tasks.language.embedding import EmbedderAccess
 from tasks.storage.home import Home, find_home
+from tasks.worker.call_log import CallLog
 from tasks.worker.purse import Purse
 
 R = TypeVar("R")
@@ -48,6 +50,7 @@ class RunContext:
         embedder: where seats reach it; None where they ask for no vectors.
         environment: the sandbox's fingerprint, part of every verdict's id.
         purse: the caps of the invocation; None where it has none.
+        calls: log of model calls; None where no metrics are exported.
         resources: (name, folder) that programs' trees lie in.
     """
 
@@ -68,6 +71,7 @@ class RunContext:
     patience_s: float = 300.0
     embedder: EmbedderAccess | None = None
     purse: Purse | None = None
+    calls: CallLog | None = None
     lake: str | None = None
     resources: tuple[tuple[str, str], ...] = ()
 
@@ -123,6 +127,8 @@ class ConverseResult:
     """There were faults, and asking again in this night cannot help with any of them."""
     n_cut: int = 0
     """Episodes that a cap of the budget stopped, or kept from being begun. They are not among the others."""
+    profiles: tuple[tuple[str, EndpointProfile], ...] = ()
+    """(role, what this process knows of its endpoint)."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +148,8 @@ class ExecuteShard:
     name: str
     """Name of its part: a digest of the verdicts that it will decide."""
     items: tuple[ExecuteItem, ...]
-    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """What an earlier run has paid for, by verdict id: the fields that running the program decides."""
+    known: Mapping[str, TestVerdict] = field(default_factory=dict[str, TestVerdict])
+    """Verdicts of earlier runs that its programs need, by id."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +234,10 @@ class JudgeContext:
     purse: Purse | None = None
     """The caps of the invocation; None where it has none."""
     lake: str | None = None
+    reworded: frozenset[str] = frozenset()
+    """Rubrics that a user's templates word."""
+    calls: CallLog | None = None
+    """Log of model calls; None where no metrics are exported."""
 
     @property
     def place(self) -> Home:
@@ -237,7 +247,7 @@ class JudgeContext:
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """One judgement that is owed. Problem, turn and sample are those of the first dialogue that asks for it."""
+    """One judgement that is owed. Problem, dialogue, turn and sample are those of the first dialogue that asks for it."""
 
     judgement_id: str
     rubric: str
@@ -246,6 +256,7 @@ class JudgeJob:
     problem_id: str
     turn: int
     sample: int
+    dialog_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -270,6 +281,8 @@ class JudgeResult:
     """There were faults, and asking again in this night cannot help with any of them."""
     n_cut: int = 0
     """Judgements that a cap of the budget kept from being begun."""
+    profiles: tuple[tuple[str, EndpointProfile], ...] = ()
+    """(role, what this process knows of its endpoint)."""
 
 
 @dataclass(frozen=True)
@@ -281,12 +294,23 @@ class Progress:
     episodes: int = 0
     faults: int = 0
     turns: int = 0
+    input_tokens: int = 0
     output_tokens: int = 0
+    simulator_input_tokens: int = 0
+    """Those of `input_tokens` that the simulator read."""
+    simulator_output_tokens: int = 0
+    """Those of `output_tokens` that the simulator wrote."""
     programs: int = 0
     answers: int = 0
     """Answers that were tested."""
     runs: int = 0
     """Sandbox runs which that took."""
+    images: int = 0
+    """Docker images that were pulled."""
+    pulls: int = 0
+    """Change in the number of pulls under way."""
+    image_mb: int = 0
+    """MiB of images that came."""
 
 
 INFRA_SUFFIX = "-infra"

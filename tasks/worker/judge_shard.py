@@ -2,24 +2,35 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import BudgetSpent, InfraError, ModelUnavailable
 from tasks.benchmarks import registry
 from tasks.judging.judgement import Judgement, ask_judge
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import ChatModel, ChatRequest
-from tasks.language.opening import open_model
-from tasks.storage.journaling.segments import read_segments
-from tasks.storage.journaling.shipping import open_segment
+from tasks.language.opening import open_model, profile_of
+from tasks.language.sends import ignore_send
+from tasks.storage.paid_calls import Calls, Form, read_calls
+from tasks.storage.sends import SendLog
+from tasks.worker.call_log import DRIFT, JUDGE, logged
 from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeResult, JudgeShard
 from tasks.worker.process import this_worker
 from tasks.worker.purse import metered
 from warehouse.object_path import ObjectPath
 
 STAGE = "judge"
+DRIFT_SHARD = "drift-"
+"""Begins the name of a shard of drift cases, which are no part of a run's cost."""
+JUDGEMENTS = Form(
+    "a judgement",
+    lambda row: Judgement.model_validate(row["answer"]),
+    load_old=lambda row: {row["judgement_id"]: Judgement.model_validate(row)},
+)
 
 
 class JudgeState:
@@ -27,39 +38,45 @@ class JudgeState:
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
-        self.log = open_segment(judgement_folder(context), "a judgement", fsync=context.fsync)
-        self._models: dict[str, ChatModel] = {}
+        self.judgements = Calls(judgement_folder(context), JUDGEMENTS, fsync=context.fsync, remembers=False)
+        self.sends = SendLog(context.place.sends(context.run_id))
+        self._models: dict[tuple[str, str], ChatModel] = {}
+        self._opened: dict[str, ChatModel] = {}
 
     def rubric(self, name: str) -> Rubric:
         """The benchmark's rubric of that name."""
         judging = registry.load(self.context.benchmark).judging
         assert judging is not None, f"{self.context.benchmark} has no rubrics, and was asked for judgements"
-        return judging.rubrics[name]
+        return replace(judging.rubrics[name], is_reworded=name in self.context.reworded)
 
-    def model(self, rubric: str) -> ChatModel:
-        """The open model that judges by a rubric, made at first use."""
-        if rubric not in self._models:
-            seat = self.context.seats[rubric]
+    def model(self, rubric: str, seat: str) -> ChatModel:
+        """The open model that judges by a rubric, made at first use. Requests for the judges' drift are not the run's."""
+        if (rubric, seat) not in self._models:
+            judge = self.context.seats[rubric]
             opened = open_model(
-                seat.judge.judge,
-                seat.endpoint,
-                concurrency=seat.concurrency,
-                check_served_model=seat.check_served_model,
-                timeout_s=seat.timeout_s,
-                patience_s=seat.patience_s,
+                judge.judge.judge,
+                judge.endpoint,
+                concurrency=judge.concurrency,
+                check_served_model=judge.check_served_model,
+                timeout_s=judge.timeout_s,
+                patience_s=judge.patience_s,
+                on_send=ignore_send if seat == DRIFT else self.sends.count,
             )
-            self._models[rubric] = metered(opened, self.context.purse, asks_anyway=True)
-        return self._models[rubric]
+            self._opened[rubric] = opened
+            self._models[rubric, seat] = metered(opened, self.context.purse, asks_anyway=True)
+        return logged(self._models[rubric, seat], self.context.calls, f"{seat} {rubric}")
 
-    def keep(self, judgement: Judgement) -> None:
-        """Write a judgement to the log, at once."""
-        self.log.write({name: value for name, value in judgement.__dict__.items() if value is not None})
+    def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
+        """Return (`judge RUBRIC`, what is known of its endpoint) of the judges that were asked."""
+        found = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
+        return tuple((f"judge {rubric}", profile) for rubric, profile in found if profile is not None)
 
     async def close(self) -> None:
-        """Close models and log."""
+        """Close models and segment."""
         for model in self._models.values():
             await model.aclose()
-        self.log.close()
+        self.judgements.close()
+        self.sends.close()
 
 
 def judgement_folder(context: JudgeContext) -> Path:
@@ -83,9 +100,10 @@ def judge_shard(shard: JudgeShard) -> JudgeResult:
     worker.start_reporting()
     key = state_key(shard.context.run_id)
     state = worker.held(key, lambda count: JudgeState(shard.context, count))
-    known = set() if _is_first(shard) else read_judgements(judgement_folder(shard.context)).keys()
-    result = worker.do(_judge_all(state, [job for job in shard.jobs if job.judgement_id not in known]))
-    state.log.flush()
+    known = set() if _is_first(shard) else read_calls(judgement_folder(shard.context), JUDGEMENTS).keys()
+    seat = DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE
+    result = worker.do(_judge_all(state, [job for job in shard.jobs if job.judgement_id not in known], seat))
+    state.judgements.flush()
     return result
 
 
@@ -104,8 +122,8 @@ def _is_first(shard: JudgeShard) -> bool:
     return False
 
 
-async def _judge_all(state: JudgeState, jobs: list[JudgeJob]) -> JudgeResult:
-    outcomes = await asyncio.gather(*(_judge(state, job) for job in jobs))
+async def _judge_all(state: JudgeState, jobs: list[JudgeJob], seat: str) -> JudgeResult:
+    outcomes = await asyncio.gather(*(_judge(state, job, seat) for job in jobs))
     faults = [fault for fault in outcomes if isinstance(fault, InfraError)]
     lost = [fault.n_calls for fault in faults if isinstance(fault, ModelUnavailable)]
     return JudgeResult(
@@ -115,11 +133,12 @@ async def _judge_all(state: JudgeState, jobs: list[JudgeJob]) -> JudgeResult:
         error=str(faults[0]) if faults else None,
         permanent=bool(faults) and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
         n_cut=sum(isinstance(outcome, BudgetSpent) for outcome in outcomes),
+        profiles=state.profiles(),
     )
 
 
-async def _judge(state: JudgeState, job: JudgeJob) -> int | InfraError | BudgetSpent:
-    """Requests sent, or the fault for which the judgement is owed again, or the cap that kept it from being asked for."""
+async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraError | BudgetSpent:
+    """Return the requests sent, or the fault after which the judgement is pending, or the cap that kept it from being begun."""
     rubric = state.rubric(job.rubric)
     request = ChatRequest(
         messages=job.messages,
@@ -128,27 +147,30 @@ async def _judge(state: JudgeState, job: JudgeJob) -> int | InfraError | BudgetS
         problem_id=job.problem_id,
         turn=job.turn,
         sample=job.sample,
+        dialog_id=job.dialog_id,
         answer_schema=rubric.schema,
         rubric=f"{state.context.benchmark}.{job.rubric}",
     )
     try:
         if state.context.purse:
             state.context.purse.check()
-        judgement = await ask_judge(state.model(job.rubric), rubric, request, job.judgement_id)
+        judgement = await state.judgements.find(
+            job.judgement_id, lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id)
+        )
     except BudgetSpent as spent:
         return spent
     except InfraError as fault:
         state.count(STAGE, faults=1)
         return fault
-    state.keep(judgement)
     state.count(STAGE, episodes=1, output_tokens=judgement.output_tokens or 0)
+    if state.context.calls:
+        state.context.calls.answered(
+            f"{seat} {job.rubric}",
+            turns=1,
+            calls=judgement.n_calls,
+            input_tokens=judgement.input_tokens,
+            output_tokens=judgement.output_tokens,
+            reasoning_tokens=judgement.reasoning_tokens,
+            latency_s=judgement.latency_s,
+        )
     return judgement.n_calls
-
-
-def read_judgements(folder: Path) -> Mapping[str, Judgement]:
-    """Judgements of a log, by id."""
-    found = {}
-    for row in read_segments(folder):
-        with suppress(ValueError):
-            found[row.get("judgement_id", "")] = Judgement.model_validate(row)
-    return found

@@ -4,14 +4,15 @@ All shards that a process has under way share one loop and, for each endpoint, o
 """
 
 import asyncio
-import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
+from schemas.endpoint_profile import EndpointProfile
 from schemas.problem import Problem
 from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.benchmarks import registry
@@ -21,10 +22,14 @@ from tasks.storage.files.environments import Environments
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.journaling.journal import JournalWriter
 from tasks.storage.parquet_store import Lake
+from tasks.storage.sends import SendLog
+from tasks.storage.talk_answers import TalkAnswers
 from tasks.storage.vectors import Vectors
-from tasks.worker import collector
+from tasks.worker import call_log, collector
+from tasks.worker.call_log import logged
+from tasks.worker.images import RunImages
 from tasks.worker.jobs import Progress, RunContext
-from tasks.worker.program_runner import ReportCache, RunPrograms
+from tasks.worker.program_book import ProgramBook, ProgramFacts, ReportCache, sandbox_of
 from tasks.worker.purse import MeteredEmbedder, metered
 from tasks.worker.workspaces import RunWorkspaces
 
@@ -54,7 +59,8 @@ class RunState:
         self.program_slots = threading.Semaphore(context.programs)
         self._reports, self._count = reports, count
         self._models: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
-        self._problems: dict[str, Problem] = {}
+        self._opened: dict[tuple[ModelIdentity, ModelEndpoint], ChatModel] = {}
+        self._problems: dict[str, list[Problem]] = {}
         self._stopped: Exception | None = None
 
     @cached_property
@@ -63,9 +69,22 @@ class RunState:
         return JournalWriter(self.context.place.journal(self.context.run_id), fsync=self.context.fsync)
 
     @cached_property
-    def programs(self) -> RunPrograms:
+    def sends(self) -> SendLog:
+        """Where this process counts the run's requests."""
+        return SendLog(self.context.place.sends(self.context.run_id))
+
+    @cached_property
+    def programs(self) -> ProgramBook:
         """Runs the programs that the run's dialogues want, for all of its shards in this process."""
-        return RunPrograms(self.context, self.program_slots, self._reports, lambda n: self.count("converse", programs=n))
+        context = self.context
+        return ProgramBook(
+            ProgramFacts.of_run(context),
+            sandbox_of(context.spec),
+            self._reports.finder(),
+            context.programs,
+            self.program_slots,
+            lambda: self.count("converse", programs=1),
+        )
 
     @cached_property
     def vectors(self) -> Vectors | None:
@@ -74,8 +93,13 @@ class RunState:
         if access is None:
             return None
         lake = Lake(self.context.place.lake, fsync=self.context.fsync)
-        embedder, purse = open_embedder(access.identity, lambda: access), self.context.purse
+        embedder, purse = open_embedder(access.identity, lambda: access, on_send=self.sends.count_embedder), self.context.purse
         return Vectors(lake, MeteredEmbedder(embedder, purse) if purse else embedder)
+
+    @cached_property
+    def talk_answers(self) -> TalkAnswers:
+        """The answers that memories of talks are built of, for the run's agent and model."""
+        return TalkAnswers(self.context.place.talk_answers(self.context.spec), fsync=self.context.fsync)
 
     @cached_property
     def workspaces(self) -> RunWorkspaces:
@@ -84,8 +108,13 @@ class RunState:
         environments = Environments(place.environments)
         return RunWorkspaces(self.context.spec.sandbox, TreeStore(place.trees), self.context.programs, environments)
 
-    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int) -> ChatModel:
-        """The open model, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
+    @cached_property
+    def images(self) -> RunImages:
+        """Images of the run's episodes, for all of its shards in this process."""
+        return RunImages(self.context, self._count)
+
+    def model(self, identity: ModelIdentity, endpoint: ModelEndpoint, concurrency: int, seat: str) -> ChatModel:
+        """The open model of a seat, made at first use. It asks at most `concurrency` requests of its endpoint at once."""
         from tasks.language.opening import open_model
 
         if (identity, endpoint) not in self._models:
@@ -94,17 +123,38 @@ class RunState:
                 identity,
                 endpoint,
                 concurrency=concurrency,
-                gold=lambda problem_id, turn: benchmark.play.gold_answer(problem=self._problems[problem_id], turn=turn),
+                gold=lambda problem_id, turn: benchmark.play.gold_answer(problem=self._problems[problem_id][0], turn=turn),
                 check_served_model=self.context.check_served_model,
                 timeout_s=self.context.timeout_s,
                 patience_s=self.context.patience_s,
+                on_send=self.sends.count,
             )
+            self._opened[identity, endpoint] = opened
             self._models[identity, endpoint] = metered(opened, self.context.purse)
-        return self._models[identity, endpoint]
+        return logged(self._models[identity, endpoint], self.context.calls, seat)
 
-    def learn(self, problem: Problem) -> None:
-        """Make a problem's reference known to the controls."""
-        self._problems[problem.problem_id] = problem
+    def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
+        """Return (role, what is known of its endpoint) of the models that were asked."""
+        from tasks.language.opening import profile_of
+
+        spec = self.context.spec
+        found: list[tuple[str, EndpointProfile]] = []
+        for (identity, _), model in tuple(self._opened.items()):
+            if (profile := profile_of(model)) is not None:
+                found += [(role, profile) for role in ("subject", "simulator") if getattr(spec, role) == identity]
+        return tuple(found)
+
+    @contextmanager
+    def knowing(self, problem: Problem) -> Iterator[None]:
+        """Make a problem's reference known to the controls while one of its episodes is under way."""
+        under_way = self._problems.setdefault(problem.problem_id, [])
+        under_way.append(problem)
+        try:
+            yield
+        finally:
+            under_way.pop()
+            if not under_way:
+                del self._problems[problem.problem_id]
 
     def stop(self, fault: Exception) -> None:
         """Stop the run in this process: no message can be kept (a full disk), so no dialogue of it may ask for more."""
@@ -125,7 +175,7 @@ class RunState:
             await model.aclose()
         if vars(self).get("vectors") is not None:
             await vars(self)["vectors"].aclose()
-        for name in {"programs", "workspaces", "journal"} & vars(self).keys():
+        for name in {"programs", "images", "workspaces", "journal", "sends", "talk_answers"} & vars(self).keys():
             getattr(self, name).close()
 
 
@@ -173,7 +223,7 @@ class Worker:
         """From now on send progress to the scheduler every half second, if this process is a Dask worker."""
         from distributed import get_worker
 
-        with contextlib.suppress(ValueError):
+        with suppress(ValueError):
             worker = get_worker()
             with self._lock:
                 if getattr(self, "_reporter", None) is None:
@@ -183,6 +233,7 @@ class Worker:
     def _report(self, dask_worker: Any) -> None:
         pause = threading.Event()
         while not pause.wait(_REPORT_EVERY_S):
+            call_log.write_queues()
             for progress in self.take_progress():
                 dask_worker.loop.add_callback(dask_worker.log_event, PROGRESS_TOPIC, dict(progress.__dict__))
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import BudgetSpent
 from schemas.night.budget import Budget, CapSpent, why_stopped
+from schemas.night.cost import Price, tokens_usd
 from schemas.run import ModelIdentity
+from tasks.language.asking import REFUSED
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion
 from tasks.language.embedding import EndpointEmbedder
 from tasks.storage.ledger import Ledger, Sum, Totals, ledger_at
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 _CHARACTERS_PER_TOKEN = 4
 """Of an answer that its endpoint did not count."""
-Price = tuple[float, float]
-"""USD per million input and output tokens."""
 Payee = ModelIdentity | EmbedderIdentity
 
 
@@ -66,10 +66,13 @@ class Purse:
         return limit is not None and time.time() - self.began_at >= limit * 3600
 
     def charge(self, identity: ModelIdentity, request: ChatRequest, answer: Completion) -> None:
-        """Count an answer. Answers of recordings and controls cost nothing."""
-        if answer.n_calls:
+        """Count an answer. Answers of recordings and controls cost nothing, and a refusal by an error has no tokens."""
+        if answer.finish_reason in REFUSED and answer.input_tokens is None and not answer.content:
+            self.ledger.add(self.run_id, Sum(calls=answer.n_calls))
+        elif answer.n_calls:
             shown = sum(len(message.content) for message in request.messages)
-            self._count(identity, answer.n_calls, (answer.input_tokens, answer.output_tokens), (shown, len(answer.content)))
+            written = len(answer.content) + len(answer.reasoning)  # vendors bill thoughts as output
+            self._count(identity, answer.n_calls, (answer.input_tokens, answer.output_tokens), (shown, written))
 
     def charge_texts(self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None) -> None:
         """Count texts that were embedded."""
@@ -85,14 +88,13 @@ class Purse:
         of_dialogue: bool = True,
     ) -> None:
         told_in, told_out = counted
-        price_in, price_out = self.prices.get(identity, (0.0, 0.0))
         if told_in is None or told_out is None:
             n_in, n_out = (-(-n // _CHARACTERS_PER_TOKEN) for n in characters)
             amount = Sum(calls=calls, estimated_tokens=n_in + n_out, n_estimated=1)
         else:
             n_in, n_out = told_in, told_out
             amount = Sum(calls=calls, input_tokens=n_in, output_tokens=n_out)
-        usd = (n_in * price_in + n_out * price_out) / 1e6
+        usd = tokens_usd(self.prices.get(identity, (0.0, 0.0)), n_in, n_out)
         self.ledger.add(self.run_id, amount + Sum(usd=usd), to_run=of_dialogue)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandbox import registry as sandboxes
-from sandbox.workspace.interface import COMMAND_LIMITS, ENVIRONMENT_PLACE, Done, HoldsWorkspaces, TreeBounds, image_of
+from sandbox.workspace.interface import COMMAND_LIMITS, Done, HoldsWorkspaces, TreeBounds, image_of
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
 from schemas.run import Limits
 from tasks.storage.files.environments import Environments
@@ -53,7 +53,7 @@ class RunWorkspaces:
         def opened() -> Workspace:
             found = tree or self._tree_of_image(image, place)
             packages = environment if environment and not image_of(environment) else ""
-            shown = {ENVIRONMENT_PLACE: str(self._environments.folder(packages))} if packages else {}
+            shown = self._environments.shown(packages) if packages else {}
             manager = open_workspace(
                 self._sandbox(image), self._trees, found, place=place, limits=limits, with_state=with_state, shown=shown
             )

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from schemas.dialog import Role
-from schemas.run import ModelEndpoint, ModelIdentity, Provider, Sampling
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tests.fixtures.model_server import ModelServer, model_server
 
-IDENTITY = ModelIdentity(provider=Provider.OPENAI, name="mock", revision="r1")
+IDENTITY = ModelIdentity(provider="openai", name="mock", revision="r1")
 ROW_S = 0.25
 _BAR = 48
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.bench.latency_server import ANSWER
 from tests.bench.processes import ROOT, Server, Watched, environment, latency_server, watch
 from tests.bench.synthetic import ASK, write_mixed, write_plugin, write_tasks
 
@@ -48,6 +49,13 @@ LOADS = (
 )
 NIGHT = Load("night", 2664, 1.0)
 TESTED = Load("tested", 300, 0.2)
+ANSWERS = {
+    "pass": ANSWER,
+    "fail": ANSWER.replace("sum(items)", "None"),
+    "raise": ANSWER.replace("def solve", "no_such_name\ndef solve"),
+    "do not compile": ANSWER.replace("def solve", "def def solve"),
+}
+"""What becomes of every answer's tests."""
 CURVE = Load("curve", 500, 0.2)
 CURVES = ((1, 256), (2, 256), (3, 256), (2, 32), (2, 64), (2, 128), (2, 512))
 """(worker processes, requests in flight)."""
@@ -161,20 +169,22 @@ def whole_night(in_flight: int, workers: int) -> None:
 
 
 def tested_night(in_flight: int, workers: int) -> None:
-    """300 dialogues of six turns, each answer tested in the default sandbox: runs an answer, and the whole time."""
+    """300 dialogues of six turns, each answer tested in the default sandbox, whatever comes of it: the whole command first."""
     load = TESTED
-    with tempfile.TemporaryDirectory() as folder, latency_server(load.latency_s, 0.0, 2 * LIMIT_S) as server:
-        bench = Bench(Path(folder), load)
-        print(
-            f"\ntested: {load.n_dialogs} dialogues, {bench.n_turns} answers, {load.latency_s:g} s, {in_flight} in flight",
-            flush=True,
-        )
-        ran = bench.night(server, workers, in_flight, sandbox="zygote")
-        said = json.loads(ran.out.splitlines()[-1])
-        _stages(said, bench.n_turns)
-        n_programs = load.n_dialogs * TURNS * (TURNS + 1) // 2
-        print(f"  {n_programs} programs in {said['runs']} runs: {said['runs'] / max(1, said['answers']):.2f} an answer")
-        print(f"  the whole run {ran.wall_s:.1f} s (aim: under 60 s), {ran.cpu_s:.1f} CPU s")
+    with tempfile.TemporaryDirectory() as name:
+        for what, text in ANSWERS.items():
+            folder = Path(name) / what.replace(" ", "-")
+            folder.mkdir()
+            (answer := folder / "answer.md").write_text(text)
+            with latency_server(load.latency_s, 0.0, 2 * LIMIT_S, answer=answer) as server:
+                bench = Bench(folder, load)
+                ran = bench.night(server, workers, in_flight, sandbox="zygote")
+            said = json.loads(ran.out.splitlines()[-1])
+            print(f"\ntested: {load.n_dialogs} dialogues, {bench.n_turns} answers that {what}, {in_flight} in flight", flush=True)
+            print(f"  the whole command {ran.wall_s:.1f} s (aim: under 14 s on a quiet machine), {ran.cpu_s:.1f} CPU s")
+            n_programs = load.n_dialogs * TURNS * (TURNS + 1) // 2
+            print(f"  {n_programs} programs in {said['runs']} runs: {said['runs'] / max(1, said['answers']):.2f} an answer")
+            _stages(said, bench.n_turns)
 
 
 def programs_per_s(n_programs: int = 60) -> float:

@@ -20,7 +20,7 @@ from schemas.episode import StepKind
 from schemas.lake.records import ModelRecord, NightRecord, RunRecord
 from schemas.lake.tables import TABLES
 from schemas.problem import Instruction, Problem, TestSuite
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from tasks.storage.parquet_store import Lake
 
 BENCHMARK = "codeif"
@@ -133,7 +133,7 @@ class BenchLake:
         return run_ids
 
     def _write_run(self, night: int, number: int) -> str:
-        subject = ModelIdentity(provider=Provider.OPENAI, name=f"model-{number}", revision=f"night-{night}")
+        subject = ModelIdentity(provider="openai", name=f"model-{number}", revision=f"night-{night}")
         spec = RunSpec(
             benchmark=BENCHMARK,
             benchmark_version="1",

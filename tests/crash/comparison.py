@@ -15,8 +15,8 @@ TIMES = frozenset({"started_at", "finished_at", "checked_at", "first_seen", "lat
 """Clocks and how long things took."""
 ATTEMPTS = frozenset({"attempt", "part"})
 """An episode that a kill ended is taken up as a further attempt, and a part's name is made of episodes and attempts."""
-INVOCATION = frozenset({"night_id", "model_calls", "state_digest", "state", "work"})
-"""Of the latest invocation: which it was, what it did and paid itself, and the names and sizes of the parts it found."""
+INVOCATION = frozenset({"night_id", "model_calls", "state_digest", "state", "work", "endpoints", "profiles"})
+"""Of the latest invocation: which it was, what it did, paid and found out of endpoints, names and sizes of the parts it found."""
 MAY_DIFFER = TIMES | ATTEMPTS | INVOCATION
 SKIPPED = frozenset({"nights", "night_work", "stage_times", "failed_runs", "_loaded_parts"})
 """A row an invocation, what it did, and the list of parts by name."""

@@ -12,7 +12,7 @@ import pytest
 
 from schemas.episode import Episode, StopReason
 from schemas.lake.records import RunEpisode
-from schemas.lake.rows import from_arrow
+from schemas.lake.rows import ModelRows
 from schemas.score import Score
 from schemas.verdict import Outcome, TestVerdict
 from tasks import converse as converse_stage
@@ -26,7 +26,6 @@ from tasks.planning.reporting.report import tally, withheld_because
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, verdict_rows
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
 from tests.fixtures.model_server import ModelServer
 
 METRICS_OF_EACH_TURN = 4
@@ -48,9 +47,9 @@ class PlayedNight:
 
     plan: RunPlan
     conversed: Conversed
-    episodes: tuple[Episode, ...]
-    verdicts: tuple[TestVerdict, ...]
-    scores: tuple[Score, ...]
+    episodes: ModelRows[Episode]
+    verdicts: ModelRows[TestVerdict]
+    scores: ModelRows[Score]
     requests: int
 
     @property
@@ -80,10 +79,9 @@ class Night:
         plan, before = plan_run(request, Home(self.home)), len(server.bodies)
         context = context_for(plan, workers=1, cores=2)
         done = converse.fn(plan, context, self.client, "converse")
-        ids = [w.episode_id for w in plan.members]
-        episodes = tuple(read_episodes(plan.lake, "codeif", plan.spec.subject.label, ids).values())
+        episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
         execute.fn(plan, context, episodes, self.client, "execute")
-        verdicts = tuple(from_arrow(verdict_rows(plan), TestVerdict))
+        verdicts = ModelRows(verdict_rows(plan), TestVerdict)
         scores = score.fn(plan, episodes, verdicts, "score")
         return PlayedNight(plan, done, episodes, verdicts, scores, len(server.bodies) - before)
 
@@ -103,9 +101,10 @@ def assert_nothing_is_dropped_or_made_zero(played: PlayedNight) -> None:
     assert n + n_unscored + n_not_applicable == due == len(played.scores)
     decided = {(v.episode_id, v.turn) for v in played.verdicts if v.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT)}
     answered = {(e.episode_id, s.turn) for e in played.episodes for s in e.steps if s.role.value == "assistant"}
-    assert decided == answered
+    refused = {e.episode_id for e in played.episodes if e.stop_reason is StopReason.REFUSED}
+    assert {one for one in decided if one[0] not in refused} == {one for one in answered if one[0] not in refused}
     for s in played.scores:
-        if (s.episode_id, s.turn) not in answered:
+        if (s.episode_id, s.turn) not in answered and s.episode_id not in refused:
             assert s.value is None, s
 
 

@@ -78,27 +78,22 @@ def test_a_night_of_one_percent_of_each_fault(standing_home: Path) -> None:
         assert set(given) == {Reply(), *MISBEHAVIOUR.values()}
 
         line = json.loads(done.out)
-        assert done.code == 3, done.err
-        assert (line["episodes"], line["owed"], line["n_infra"], line["published"]) == (8 * SAMPLES, 0, 0, False)
+        assert done.code == 0, done.err
+        assert (line["episodes"], line["owed"], line["n_infra"], line["published"]) == (8 * SAMPLES, 0, 0, True)
         assert line["model_calls"] == n_requests
         n_filtered = sum(reply == MISBEHAVIOUR["content filter"] for reply in given)
-        assert f"{n_filtered} of {8 * SAMPLES} episodes have infra faults or unscored turns (0 infra)" in done.err
-        assert "max_fault_share" in done.err
-        (record,) = rows(standing_home, "SELECT status, withheld_reason, n_truncated FROM runs")
-        assert (record["status"], record["n_truncated"]) == ("withheld", n_cut)
-        assert "max_fault_share" in record["withheld_reason"]
-        assert rows(standing_home, "SELECT count(*) n FROM leaderboard") == [{"n": 0}]
+        (record,) = rows(standing_home, "SELECT status, n_refused, n_truncated FROM runs")
+        assert record == {"status": "finished", "n_refused": n_filtered, "n_truncated": n_cut}
 
-        published = parley(standing_home, *run, "--max-fault-share", "0.5")
+        again = parley(standing_home, *run)
         assert len(server.bodies) == n_requests, "a finished dialogue is never paid for twice"
-    assert published.code == 0, published.err
-    assert json.loads(published.out)["published"]
+    assert again.code == 0, again.err
     assert_denominators_add_up(standing_home)
     assert_answers_are_the_model_s(standing_home, n_cut)
     stops = {r["stop_reason"]: r["n"] for r in rows(standing_home, "SELECT stop_reason, count(*) n FROM episodes GROUP BY ALL")}
-    assert stops == {"finished": 8 * SAMPLES - n_refused, "subject_error": n_refused}
+    assert stops == {"finished": 8 * SAMPLES - n_refused, "refused": n_filtered, "subject_error": n_refused - n_filtered}
     unscored = rows(standing_home, "SELECT DISTINCT unscored_reason r FROM scores WHERE value IS NULL")
-    assert {row["r"] for row in unscored} <= {"no_answer", "context_length", "nothing_to_forget"}
+    assert {row["r"] for row in unscored} <= {"context_length", "nothing_to_forget", "refused"}
 
 
 def assert_denominators_add_up(home: Path) -> None:

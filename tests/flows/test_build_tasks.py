@@ -79,7 +79,9 @@ def test_two_annotators_rate_a_build_and_their_kappa_is_told_for_instruction_and
         assert (told["kept"], told["quarantined"]) == (2 * len(marks), 0)
     found = {row["dimension"]: row for row in parley(home, "agreement", "--rubric", "codeif.review", "--json").json()}
     # Of the instruction 4 of 5 are alike, by chance 3/5 x 4/5 + 2/5 x 1/5 = 14/25: kappa (4/5 - 14/25) / (1 - 14/25) = 6/11.
+    # Of all 9 of 10 are alike, by chance 27/50: kappa (9/10 - 27/50) / (1 - 27/50) = 18/23.
     assert {name: (row["first"], row["second"], row["n"], row["kappa"]) for name, row in found.items()} == {
         "instruction": ("ann", "ben", 5, pytest.approx(6 / 11)),
         "test": ("ann", "ben", 5, pytest.approx(1)),
+        "all dimensions": ("ann", "ben", 10, pytest.approx(18 / 23)),
     }

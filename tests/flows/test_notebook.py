@@ -1,4 +1,4 @@
-"""The notebook in the README, run as it stands there."""
+"""The notebook of `parley help notebooks`, run as it stands there."""
 
 import re
 import shutil
@@ -17,16 +17,16 @@ CELL = re.compile(r"^```python\n(from flows\.notebook.*?)^```", re.MULTILINE | r
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_notebook_of_the_readme_stages_evaluates_and_queries(
+def test_the_notebook_of_the_page_stages_evaluates_and_queries(
     standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [cell] = CELL.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    [cell] = CELL.findall((ROOT / "flows" / "text" / "topics" / "notebooks.md").read_text(encoding="utf-8"))
     assert sum(bool(line.strip()) for line in cell.splitlines()) == 10
     monkeypatch.setenv("PARLEY_HOME", str(standing_home))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(str(registry.load("unidial").data.sample / "locomo"), tmp_path / "LoCoMo")
     names: dict[str, Any] = {}
-    exec(compile(cell, "README.md", "exec"), names)
+    exec(compile(cell, "notebooks.md", "exec"), names)
     assert [run.status for run in names["runs"]] == ["finished", "finished"]
     scores = names["scores"]
     assert set(scores["model"]) == {"control:gold", "control:empty"}

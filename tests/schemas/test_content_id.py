@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.base import Frozen
-from schemas.content_id import ID_LENGTH, canonical_json, content_id, text_digest
+from schemas.content_id import ID_LENGTH, canonical_json, content_id, rows_id, text_digest
 from schemas.run import RunSpec
 from tests.schemas.strategies import TEXT, models
 
@@ -164,3 +164,8 @@ def test_another_process_with_another_hash_seed_gives_the_same_ids(hash_seed: st
     )
     here = [f"{content_id(value)} {spec.run_id} {spec.episode_id('row', 0)}" for spec, value in zip(specs, plain, strict=True)]
     assert there.stdout.splitlines() == here
+
+
+@given(st.lists(PLAIN, max_size=4))
+def test_rows_that_come_one_by_one_have_the_id_of_their_list(rows: list[Any]):
+    assert rows_id(iter(rows)) == content_id(rows)

@@ -5,9 +5,9 @@ from pydantic import BaseModel
 
 from schemas.base import Frozen, added_later, fields_of_id
 from schemas.content_id import content_id
-from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
+from schemas.run import Limits, ModelIdentity, RunSpec, Sampling
 
-SUBJECT = ModelIdentity(provider=Provider.CONTROL, name="gold")
+SUBJECT = ModelIdentity(provider="control", name="gold")
 SPEC = RunSpec(
     benchmark="b", benchmark_version="1", setting="s", dataset_version="v", dataset_digest="d", subject=SUBJECT, sandbox="zygote"
 )

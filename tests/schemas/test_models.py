@@ -11,7 +11,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import FEEDBACK_SETTINGS, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import Problem
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from schemas.score import Score, UnscoredReason
 from warehouse.sql_files import load_all
 
@@ -38,7 +38,7 @@ def test_no_feedback_is_none_of_the_nine():
 
 
 def test_a_models_label_names_provider_and_model():
-    assert ModelIdentity(provider=Provider.EMBEDDED, name="smollm2").label == "embedded:smollm2"
+    assert ModelIdentity(provider="embedded", name="smollm2").label == "embedded:smollm2"
 
 
 def test_values_cannot_be_changed_and_unknown_fields_are_refused():
@@ -76,6 +76,7 @@ def test_only_what_is_missing_through_a_fault_counts_against_a_run():
         "context_length",
         "toolchain_missing",
         "network_missing",
+        "refused",
     ]
 
 

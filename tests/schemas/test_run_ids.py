@@ -33,6 +33,7 @@ EPISODE = {
     ("seed",),
     *under("agent", AgentIdentity),
     *under("embedder_in_play", EmbedderIdentity),
+    *under("simulator_sampling", Sampling),
 }
 """Fields of a RunSpec that can change what is said."""
 RUN_ONLY = {
@@ -46,6 +47,8 @@ RUN_ONLY = {
     ("runner_version",),
     ("judges",),
     ("audit",),
+    ("refused",),
+    ("templates",),
 }
 """Fields that make another run of the same episodes."""
 
@@ -57,10 +60,14 @@ def test_every_field_of_a_run_is_on_one_side():
     assert not EPISODE & RUN_ONLY
 
 
+NAMED = {"profile"}
+"""An endpoint's profile that a user names is part of the model's identity; one that is found out is not."""
+
+
 def test_addresses_keys_and_sizes_are_no_part_of_a_run():
     names = {name for path in leaves(RunSpec) for name in path}
     assert not names & (
-        set(ModelEndpoint.model_fields) | {"limit", "concurrency", "shard_size", "url", "port", "api_key", "resume"}
+        (set(ModelEndpoint.model_fields) - NAMED) | {"limit", "concurrency", "shard_size", "url", "port", "api_key", "resume"}
     )
     assert ModelEndpoint not in _models_inside(RunSpec)
 
@@ -89,6 +96,8 @@ def test_each_field_changes_the_run_and_only_what_is_said_changes_the_episode(
 def _kind(name: str) -> type[BaseModel]:
     if name.startswith("embedder"):
         return EmbedderIdentity
+    if name == "simulator_sampling":
+        return Sampling
     return AgentIdentity if name == "agent" else ModelIdentity
 
 

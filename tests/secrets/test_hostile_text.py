@@ -184,7 +184,9 @@ def test_a_transcript_is_tame_and_keeps_its_lines(played: PlayedRun) -> None:
         text = transcript_text(played.home, wanted.episode_id)
         assert_tame(text)
         assert "raise RuntimeError(" in text
-        assert len(re.findall(r"^── turn \d+ · (?:user|assistant)", text, re.MULTILINE)) == 2 * len(wanted.dialog.instruction_ids)
+        assert len(re.findall(r"^── step \d+ · turn \d+ · (?:user|assistant)", text, re.MULTILINE)) == 2 * len(
+            wanted.dialog.instruction_ids
+        )
 
 
 def test_markdown_stays_one_table(played: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> None:

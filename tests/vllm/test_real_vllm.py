@@ -22,6 +22,7 @@ from tasks.language.servers.vllm_metrics import ask_metrics
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+from tests.fixtures.processes import command_lines
 from tests.flows.parley_command import command, environment
 from tests.own_files import ROOT
 from warehouse.connect import query
@@ -46,14 +47,14 @@ pytestmark = [
 ]
 
 
-def begun(home: Path, folder: Path) -> subprocess.Popen[str]:
-    """A night of one static setting's sample."""
+def begun(home: Path, folder: Path, *models: dict[str, Any]) -> subprocess.Popen[str]:
+    """A night of one static setting's sample, of one model or of several that differ from it."""
     folder.mkdir(exist_ok=True)
     model = {"spec": f"vllm:{WEIGHTS}", "max_tokens": ANSWER_TOKENS, "timeout_s": 900, "patience_s": 1800, "serve": SERVE}
     night = {
         "concurrency": AT_ONCE,
         "workers": 1,
-        "models": [model],
+        "models": [model | other for other in models or ({},)],
         "benchmarks": [{"name": "codeif.static", "dataset_version": "sample"}],
     }
     (folder / "nightly.yaml").write_text(yaml.safe_dump(night))
@@ -140,16 +141,13 @@ def test_its_pace_beside_vllm_s_own_benchmark(night: Path, tmp_path: Path) -> No
     assert ours > 0.5 * theirs
 
 
-def server_of(driver: int) -> tuple[int, str] | None:
-    """(process, base URL) of the night's server."""
-    for child in psutil.Process(driver).children(recursive=True):
-        try:
-            line = child.cmdline()
-        except psutil.Error:
-            continue
+def servers_of(driver: int) -> dict[int, str]:
+    """Process -> base URL of each server of the night."""
+    found: dict[int, str] = {}
+    for child, line in command_lines(psutil.Process(driver)).items():
         if "serve" in line and "--port" in line:
-            return child.pid, f"http://127.0.0.1:{line[line.index('--port') + 1]}/v1"
-    return None
+            found[child.pid] = f"http://127.0.0.1:{line[line.index('--port') + 1]}/v1"
+    return found
 
 
 def answers_of(base_url: str) -> int:
@@ -159,6 +157,26 @@ def answers_of(base_url: str) -> int:
         return 0
 
 
+def test_two_checkpoints_are_served_and_played_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_DEVICES", "0,1")
+    home, deadline_s, at_once, began_s = tmp_path / "home", time.monotonic() + LIMIT_S, 0, time.monotonic()
+    serve = SERVE | {"devices": "auto", "environment": SERVE["environment"] | {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}}
+    models = [{"name": name, "serve": serve, "max_tokens": 24} for name in ("left", "right")]
+    with begun(home, tmp_path, *models) as process:
+        try:
+            while process.poll() is None:
+                assert time.monotonic() < deadline_s
+                at_once = max(at_once, sum(answers_of(url) > 0 for url in servers_of(process.pid).values()))
+                time.sleep(0.5)
+            ended(process, tmp_path)
+        finally:
+            process.terminate()
+    _, stages = query(home, "SELECT stage, sum(seconds) FROM stage_times GROUP BY ALL ORDER BY ALL")
+    print(f"\ntwo servers side by side: {time.monotonic() - began_s:.0f} s; {dict(stages)}")
+    assert at_once == 2
+    assert len({one.episode_id for one in episodes(home)}) == 16
+
+
 def test_a_server_killed_in_mid_run_costs_nothing(tmp_path: Path) -> None:
     home, deadline_s, victim = tmp_path / "home", time.monotonic() + LIMIT_S, None
     with begun(home, tmp_path) as process:
@@ -166,8 +184,8 @@ def test_a_server_killed_in_mid_run_costs_nothing(tmp_path: Path) -> None:
             while victim is None:
                 assert process.poll() is None, (tmp_path / "night.log").read_text()[-3000:]
                 assert time.monotonic() < deadline_s
-                found = server_of(process.pid)
-                victim = found[0] if found and answers_of(found[1]) >= AT_ONCE else None
+                found = servers_of(process.pid)
+                victim = next((pid for pid, url in found.items() if answers_of(url) >= AT_ONCE), None)
                 time.sleep(0.5)
             os.kill(victim, signal.SIGKILL)
             ended(process, tmp_path)

@@ -19,7 +19,7 @@ from schemas.episode import StopReason
 from schemas.lake.records import ModelRecord, NightRecord
 from schemas.lake.records import RunStatus as Status
 from schemas.problem import Instruction, Problem, QuarantinedRow, TestSuite
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from tests.warehouse.small_run import (
     ALPHA_VALUES,
     DATASET,
@@ -38,9 +38,9 @@ def first_samples() -> dict[tuple[str, int, int], dict[str, Value]]:
     return {place: values for place, values in ALPHA_VALUES.items() if place[1] == 0}
 
 
-ALPHA = ModelIdentity(provider=Provider.OPENAI, name="alpha", revision="unpinned-2026-01-02")
-BETA = ModelIdentity(provider=Provider.RECORDED, name="beta", weights_digest="b" * 32)
-GAMMA = ModelIdentity(provider=Provider.OPENAI, name="gamma/7b=x")
+ALPHA = ModelIdentity(provider="openai", name="alpha", revision="unpinned-2026-01-02")
+BETA = ModelIdentity(provider="recorded", name="beta", weights_digest="b" * 32)
+GAMMA = ModelIdentity(provider="openai", name="gamma/7b=x")
 
 
 @dataclass(frozen=True)

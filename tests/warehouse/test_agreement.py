@@ -1,16 +1,19 @@
 """The table `agreement`: pairs, consensus and what is missing, by a hand-worked set of ratings."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from schemas.rating import Rating
 from schemas.verdict import JudgeVerdict
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import write_part
-from warehouse.agreement import consensus
+from warehouse.agreement import EVERYBODY, POOLED, Thing, consensus, pooled_rows
 from warehouse.connect import query
-from warehouse.kappa import ONE_CATEGORY, WORDS
+from warehouse.kappa import ONE_CATEGORY, WORDS, Mark
 from warehouse.publication.publish import publish
 
 ANN = {("P1", 1): 1.0, ("P1", 2): 1.0, ("P2", 1): 2.0, ("P2", 2): 2.0, ("P3", 1): 2.0}
@@ -102,7 +105,83 @@ def test_a_changed_rating_changes_the_next_publication(lake: SmallLake) -> None:
 
 
 def test_the_consensus_is_a_mark_that_someone_gave() -> None:
-    numbers = [{("e", 1): 1.0, ("e", 2): 3.0}, {("e", 1): 2.0, ("e", 2): 5.0}, {("e", 1): 5.0, ("f", 1): 1.0}]
+    numbers: list[dict[Thing, Mark]] = [
+        {("e", 1): 1.0, ("e", 2): 3.0},
+        {("e", 1): 2.0, ("e", 2): 5.0},
+        {("e", 1): 5.0, ("f", 1): 1.0},
+    ]
     assert consensus(numbers) == {("e", 1): 2.0, ("e", 2): 3.0}
-    words = [{("e", 1): "warm", ("e", 2): "warm"}, {("e", 1): "cold", ("e", 2): "cold"}, {("e", 1): "cold"}]
+    words: list[dict[Thing, Mark]] = [
+        {("e", 1): "warm", ("e", 2): "warm"},
+        {("e", 1): "cold", ("e", 2): "cold"},
+        {("e", 1): "cold"},
+    ]
     assert consensus(words) == {("e", 1): "cold"}
+
+
+def ratings(draw: random.Random, raters: int, things: int, dimensions: Sequence[str]) -> dict[str, dict[str, dict[Thing, Mark]]]:
+    """dimension -> rater -> marks from 1 to 5 of most things, near each other."""
+    truth = {(dimension, n): draw.randint(1, 5) for dimension in dimensions for n in range(things)}
+    return {
+        dimension: {
+            f"r{rater}": {
+                (f"e{n // 2}", n % 2): float(min(5, max(1, truth[dimension, n] + draw.choice((-1, 0, 0, 0, 1)))))
+                for n in range(things)
+                if draw.random() < 0.9
+            }
+            for rater in range(raters)
+        }
+        for dimension in dimensions
+    }
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_pooled_kappa_is_that_of_all_ratings_laid_end_to_end(seed: int) -> None:
+    """About 400 kappas in all, plain and weighted."""
+    draw = random.Random(seed)
+    n_raters, dimensions = draw.randint(2, 3 + (seed % 4 == 0)), [f"d{n}" for n in range(draw.randint(1, 6))]
+    people = ratings(draw, n_raters, draw.randint(4, 12), dimensions)
+    judges = ratings(draw, 1, 30, dimensions)
+    found = {(row[2], row[3], row[4]): row for row in pooled_rows("x", *(_by_rubric(one) for one in (people, judges)))}
+    if len(dimensions) == 1 and n_raters == 2:
+        assert found == {}
+        return
+    names = sorted(people["d0"])
+    ends: dict[tuple[str, str, str], list[tuple[Mark, Mark]]] = {}
+    for dimension in dimensions:
+        of_judge = judges[dimension]["r0"]
+        for name in names:
+            own = people[dimension][name]
+            pairs = [(own[thing], of_judge[thing]) for thing in own if thing in of_judge]
+            ends.setdefault(("rater_judge", EVERYBODY, "r0"), []).extend(pairs)
+            ends.setdefault(("rater_judge", name, "r0"), []).extend(pairs)
+        for a, b in combinations(names, 2):
+            one, other = people[dimension][a], people[dimension][b]
+            pairs = [(one[thing], other[thing]) for thing in one if thing in other]
+            ends.setdefault(("raters", EVERYBODY, EVERYBODY), []).extend(pairs)
+            ends.setdefault(("raters", a, b), []).extend(pairs)
+    kept = {key: pairs for key, pairs in ends.items() if key in found}
+    assert ("rater_judge", EVERYBODY, "r0") in kept
+    assert (("raters", EVERYBODY, EVERYBODY) in kept) == (n_raters > 2)
+    assert (("raters", "r0", "r1") in kept) == (len(dimensions) > 1)
+    for key, pairs in kept.items():
+        first, second = zip(*pairs, strict=True)
+        row = found[key]
+        assert (row[1], row[5]) == (POOLED, len(pairs))
+        assert row[9] == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
+        assert row[13] == pytest.approx(cohen_kappa_score(first, second, labels=[1, 2, 3, 4, 5], weights="quadratic"), abs=1e-12)
+
+
+def _by_rubric(
+    dimensions: Mapping[str, Mapping[str, Mapping[Thing, Mark]]],
+) -> dict[tuple[str, str], Mapping[str, Mapping[Thing, Mark]]]:
+    return {("x", dimension): raters for dimension, raters in dimensions.items()}
+
+
+def test_words_are_pooled_where_there_are_no_numbers() -> None:
+    tone: dict[str, dict[Thing, Mark]] = {"ann": {("e", 0): "warm"}, "ben": {("e", 0): "cold"}}
+    score: dict[str, dict[Thing, Mark]] = {"ann": {("e", 0): 1.0}, "ben": {("e", 0): 2.0}}
+    words = pooled_rows("x", {("x", "a"): tone, ("x", "b"): tone}, {})
+    assert [row[5] for row in words] == [2]
+    mixed = pooled_rows("x", {("x", "a"): tone, ("x", "b"): score, ("x", "c"): score}, {})
+    assert [(row[5], row[8]) for row in mixed] == [(2, 0.0)]

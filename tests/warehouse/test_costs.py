@@ -7,7 +7,7 @@ import pytest
 
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import ALPHA, SmallLake
-from tests.warehouse.small_run import Run
+from tests.warehouse.small_run import INSTRUCTIONS, Run
 from warehouse.connect import query
 from warehouse.publication.publish import publish
 
@@ -38,6 +38,21 @@ def test_unknown_tokens_and_prices_are_null_not_zero(published: SmallLake, codei
     report = publish(published.home, marts=codeif_marts)
     assert report.n_runs_loaded == 2
     assert table(published.home, "select usd from costs where model = $model", model=ALPHA.label) == [(None,), (None,)]
+
+
+@pytest.mark.slow
+def test_an_agents_own_message_is_no_uncounted_answer(published: SmallLake, codeif_marts: Marts) -> None:
+    """It made no request: the run's cost is that of the answers."""
+    fresh = Run(published.home, ALPHA.model_copy(update={"revision": "agent"}), samples=1)
+    published.write_simple(fresh)
+    first, *others = (fresh.episode(problem, 0) for problem in INSTRUCTIONS)
+    own = {"n_calls": 0, "input_tokens": None, "output_tokens": None}
+    steps = tuple(step.model_copy(update=own) if n == 1 else step for n, step in enumerate(first.steps))
+    fresh.write("episodes", [first.model_copy(update={"steps": steps}), *others])
+    published.write_model(fresh.subject, 2.0, 10.0)
+    publish(published.home, marts=codeif_marts)
+    [row] = table(published.home, COSTS + " where run_id = $run", run=fresh.run_id)
+    assert row == ("subject", "openai:alpha", 6, 7, 0, 600, 60, 0, pytest.approx(0.0018))
 
 
 @pytest.mark.slow

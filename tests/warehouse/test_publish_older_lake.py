@@ -109,7 +109,9 @@ def test_a_model_whose_episodes_are_older_is_refused_and_its_run_stays_sealed(
     seal = run_seal({table: store.folder(table, **run.keys) for table in SEALED})
     store.write_part("runs", [record.model_copy(update={"state": tuple(seal.items())})], "run", **run.keys)
 
-    with pytest.raises(SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version 3.*{REMEDY}"):
+    with pytest.raises(
+        SchemaMismatch, match=rf"schema version 1\. This Parley reads 'episodes' version {TABLES['episodes'].version}.*{REMEDY}"
+    ):
         EpisodeFiles(store, **keys).finished(wanted)
     done = parley(*REMEDY.split()[1:])
     assert run.run_id not in done.output, "its seal was renewed with its files"

@@ -1,6 +1,9 @@
 """A withheld run that a person released is published with that word, as long as its results are the released ones."""
 
+import getpass
+import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +11,13 @@ import pytest
 
 from schemas.errors import UsageError
 from schemas.night.release import Release, results_digest
+from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.releasing import release
 from tasks.storage.home import Home
 from tests.flows.parley_command import parley
 from tests.warehouse.conftest import Marts
 from tests.warehouse.small_lake import SmallLake
-from tests.warehouse.test_incremental import differing_from_rebuild
+from tests.warehouse.test_incremental import contents, differing_from_rebuild
 from warehouse.connect import query
 from warehouse.publication.publish import publish
 
@@ -40,7 +44,7 @@ def test_a_released_run_is_published_with_the_word_and_so_is_it_from_scratch(pub
     assert rows(home, shown) == [(1.0, 3, WORD)]
     [listed] = [one for one in parley(home, "list", "runs", "--json").json() if one["run_id"] == run.run_id]
     assert (listed["status"], listed["withheld_reason"], listed["released_because"]) == (
-        "withheld",
+        "finished",
         "too many infra faults",
         WORD,
     )
@@ -59,6 +63,48 @@ def test_a_release_lapses_with_other_results_and_holds_for_equal_ones(published:
     run.write_record("withheld")
     publish(home, marts=codeif_marts)
     assert rows(home, status) == [("finished", WORD)]
+
+
+@pytest.mark.slow
+def test_a_second_release_is_shown_everywhere_and_the_first_is_kept(published: SmallLake, tmp_path: Path) -> None:
+    run, home = published.gamma, published.home
+    for reason in ("first reason", "second reason"):
+        made = release(Home(home), run.run_id, reason).release
+        assert made.released_by == getpass.getuser()
+        for table in ("runs", "leaderboard"):
+            assert rows(home, f"select distinct released_because from {table} where run_id = '{run.run_id}'") == [(reason,)]
+    logged = f"select number, because from releases where run_id = '{run.run_id}' order by number"
+    assert rows(home, logged) == [(1, "first reason"), (2, "second reason")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_any_order_of_releases_and_publications_ends_as_a_rebuild(published: SmallLake, tmp_path: Path, seed: int) -> None:
+    run, home, chance = published.gamma, published.home, random.Random(seed)
+
+    def other_results() -> None:
+        run.write_record(chance.choice(("withheld", "finished")), finished_at=f"2026-02-0{chance.randint(1, 4)}T00:00:00Z")
+
+    def word() -> None:
+        with suppress(UsageError):  # the run is not withheld now
+            release(Home(home), run.run_id, f"reason {chance.random()}")
+
+    steps = (
+        other_results,
+        word,
+        word,
+        lambda: publish_to_warehouse(Home(home), [run.run_id]),
+        lambda: publish_to_warehouse(Home(home), rebuild=True),
+    )
+    for _ in range(6):
+        chance.choice(steps)()
+        publish_to_warehouse(Home(home))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "lake").symlink_to(home / "lake")
+    publish_to_warehouse(Home(scratch), rebuild=True)
+    ours, theirs = contents(home), contents(scratch)
+    assert [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)] == []
 
 
 @pytest.mark.slow

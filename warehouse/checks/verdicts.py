@@ -38,7 +38,8 @@ _rows = plain_rows(
     "verdict_id",
     "sandbox",
 )
-_MISSING = tuple(reason.value for reason in FailureReason if reason not in (FailureReason.TAMPERING, FailureReason.FORGED))
+_SCORED = (FailureReason.TAMPERING, FailureReason.FORGED, FailureReason.REFUSED)
+_MISSING = tuple(reason.value for reason in FailureReason if reason not in _SCORED)
 _RAN = frozenset({Outcome.PASSED.value, Outcome.FAILED.value, Outcome.TIMEOUT.value})
 
 
@@ -81,7 +82,7 @@ def _id_and_outcome_disagree(row: Row, context: CheckContext) -> str | None:
         return "there was no answer to run, but it has a verdict id"
     if row["outcome"] == Outcome.UNSCORED.value and row["reason"] not in _MISSING:
         return f"unscored for the reason {row['reason']!r}, which is none"
-    if row["outcome"] in _RAN and not row["verdict_id"]:
+    if row["outcome"] in _RAN and not row["verdict_id"] and row["reason"] != FailureReason.REFUSED.value:
         return f"{row['outcome']}, but no program was run (no verdict id)"
     return None
 

@@ -1,10 +1,12 @@
 """Compares two runs or models that a person names, on the published warehouse."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import UnknownName, UsageError
+from warehouse.comparison.decided import Decisions
+from warehouse.comparison.events import with_pair_events
 from warehouse.comparison.judge_moves import JudgeMoves
 from warehouse.comparison.pairs import Directions, Row, compare_scores, comparison_rows
 from warehouse.comparison.runs import ComparedRun, most_alike, read_runs, runs_named
@@ -18,7 +20,7 @@ Pair = tuple[ComparedRun, ComparedRun]
 """(new, old)."""
 
 
-def compare_named(home: Path, old: str, new: str, directions: Directions) -> list[Row]:
+def compare_named(home: Path, old: str, new: str, directions: Directions, judged: Collection[str] = ()) -> list[Row]:
     """Compare what two names have in common: rows as in the table `comparisons`, new minus old.
 
     Two runs are compared as they are, if they are of one dataset version. Of two models, every setting that both have a run of is
@@ -27,6 +29,8 @@ def compare_named(home: Path, old: str, new: str, directions: Directions) -> lis
     Args:
         old: a run's id or its beginning; a model's label, the label's last part, or a family, each also with `@REVISION`.
         new: likewise.
+        directions: which way of each metric is better.
+        judged: metrics that read judgements.
 
     Raises:
         UnknownName: nothing published is called so.
@@ -36,9 +40,9 @@ def compare_named(home: Path, old: str, new: str, directions: Directions) -> lis
 
     connection = connect(home)
     try:
-        runs, moves = read_runs(connection), JudgeMoves(connection)
+        runs, moves, decisions = read_runs(connection), JudgeMoves(connection), Decisions(connection)
         pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
-        return [
+        rows = [
             row
             for run, other in pairs
             for row in comparison_rows(
@@ -48,12 +52,39 @@ def compare_named(home: Path, old: str, new: str, directions: Directions) -> lis
                 compare_scores(connection, run.run_id, other.run_id),
                 directions,
                 moves.between(run, other),
+                decisions.between(run, other),
             )
         ]
+        return with_pair_events(rows, judged, "q_value")
     except duckdb.CatalogException as error:
         raise UsageError(
             f"{warehouse_path(home)} was published by an older Parley: {str(error).splitlines()[0]}. Type `parley publish` first"
         ) from error
+    finally:
+        connection.close()
+
+
+def pairs_named(home: Path, text: str) -> list[tuple[str, str]]:
+    """Return (old run, new run) of each pair that `OLD:NEW` or `OLD..NEW` means; the names are those of `compare_named`.
+
+    Names hold colons: of all places to part the text, the one counts at which both sides are names.
+
+    Raises:
+        UnknownName, UsageError: as `compare_named`. Also where the text has no such place, or several.
+    """
+    connection = connect(home)
+    try:
+        runs = read_runs(connection)
+        parted = [
+            (text[:at], text[at + len(mark) :]) for mark in ("..", ":") for at in range(len(text)) if text.startswith(mark, at)
+        ]
+        parted = [(old, new) for old, new in parted if old and new]
+        known = [(old, new) for old, new in parted if runs_named(runs, old) and runs_named(runs, new)]
+        if not parted or len(known) > 1:
+            raise UsageError(f"{text!r} does not name two runs or models. Part them by two dots: OLD..NEW")
+        old, new = (known or parted)[0]
+        pairs = _pairs(old, new, *(_named(connection, runs, name) for name in (old, new)))
+        return [(other.run_id, run.run_id) for run, other in pairs]
     finally:
         connection.close()
 

@@ -66,6 +66,23 @@ def change(values: Sequence[float]) -> Change:
     return Change(cuts.index(max(cuts)) + 1, _share_as_clear(max(cuts), tuple(sorted(ranks))))
 
 
+def is_steady(values: Sequence[float], at: int) -> bool:
+    """Tell whether a straight line describes a series better than one step before point `at`.
+
+    Compares the sums of absolute residuals, of Theil and Sen's line and of the medians on both sides of the step, by the Bayesian
+    information criterion for Laplace errors: the step has one parameter more.
+
+    Source: Schwarz 1978, "Estimating the dimension of a model", Annals of Statistics 6.
+    """
+    from statistics import median
+
+    slope = trend(values).slope or 0.0
+    flat = [value - slope * step for step, value in enumerate(values)]
+    of_line = math.fsum(abs(value - median(flat)) for value in flat)
+    of_step = math.fsum(abs(value - median(part)) for part in (values[:at], values[at:]) for value in part)
+    return of_line <= of_step * len(values) ** (1 / (2 * len(values)))
+
+
 @lru_cache(maxsize=4096)
 def _share_as_clear(clearest: float, ranks: tuple[float, ...]) -> float:
     import numpy as np

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warehouse.comparison.change import Change, Trend, change, trend
+from warehouse.comparison.change import Change, Trend, change, is_steady, trend
 from warehouse.comparison.judge_moves import JudgeMove, JudgeMoves
 from warehouse.comparison.paired import ALPHA, adjusted
 from warehouse.comparison.pairs import Directions, Row
@@ -71,7 +71,8 @@ def history_rows(
             **_place(point, metric, directions.get(metric[0])),
             **_judged(moved[point.position - 1]),
             **_told(line, trend_q[names[metric]], change_q[names[metric]]),
-            "is_change_point": point.position == _changed_at(line, change_q[names[metric]]),
+            "is_change_point": point.position == _changed_at(line, trend_q[names[metric]], change_q[names[metric]]),
+            "threshold": point.run.threshold_of(metric[0]),
         }
         for metric, line in lines.items()
         for point in line.points
@@ -92,10 +93,17 @@ def _measured(points: Sequence[_Point]) -> tuple[_Point, ...]:
     return tuple(point for point in points if point.result["mean"] is not None)
 
 
-def _changed_at(line: _Line, q_value: float | None) -> int | None:
-    """Position of the first checkpoint of a new level; None where nothing says that there is one."""
+def _changed_at(line: _Line, trend_q: float | None, change_q: float | None) -> int | None:
+    """Return the position of the first checkpoint of a new level; None where nothing says that there is one.
+
+    A series that goes down or up steadily has none, although the test for a change point finds one in it.
+    """
     at = line.change.at
-    return line.measured[at].position if at is not None and q_value is not None and q_value < ALPHA else None
+    if at is None or change_q is None or change_q >= ALPHA:
+        return None
+    has_trend = trend_q is not None and trend_q < ALPHA
+    is_line = has_trend and is_steady([point.result["mean"] for point in line.measured], at)
+    return None if is_line else line.measured[at].position
 
 
 def _place(point: _Point, metric: Metric, better: str | None) -> Row:

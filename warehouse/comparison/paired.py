@@ -1,12 +1,13 @@
 """One metric of two runs, paired by problem: difference, interval, test and the effect that could have been seen."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from warehouse.intervals import cluster_bootstrap
 
+Name = TypeVar("Name", bound=Hashable)
 ALPHA, POWER = 0.05, 0.8
 """Level of all tests, and the power at which `mde` is stated."""
 NOTHING_SHARED = "nothing was scored in both runs"
@@ -140,11 +141,11 @@ def minimum_detectable_effect(groups: Mapping[str, Sequence[float]]) -> float | 
     return float(norm.ppf(1 - ALPHA / 2) + norm.ppf(POWER)) * error if error > 1e-12 else None
 
 
-def adjusted(p_values: Mapping[str, float | None]) -> dict[str, float | None]:
+def adjusted(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
     """p-values adjusted so that the share of false discoveries among those below a level is at most that level.
 
     Args:
-        p_values: metric -> p-value; those without one stay without.
+        p_values: name of a test, such as a metric -> p-value; those without one stay without.
 
     Source: Benjamini and Hochberg 1995, "Controlling the false discovery rate", JRSS B 57.
     """

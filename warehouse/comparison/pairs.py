@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warehouse import sql_files
+from warehouse.comparison.decided import BOOTSTRAP, SEQUENCE, Decided
 from warehouse.comparison.judge_moves import JudgeMove
-from warehouse.comparison.paired import ALPHA, Paired, adjusted, paired
+from warehouse.comparison.paired import Paired, adjusted, paired
 from warehouse.comparison.runs import ComparedRun
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-REGRESSION, IMPROVEMENT = "regression", "improvement"
 Directions = Mapping[str, str]
 """Metric -> `higher` or `lower`, which is better. A metric without one is neither lost nor gained."""
 Row = dict[str, Any]
@@ -63,21 +63,21 @@ def _paired(rows: Sequence[tuple[Any, ...]]) -> Paired:
     return paired([value for value, _, _ in both], [other for _, other, _ in both], [problem for *_, problem in both])
 
 
-def event_of(pair: MetricPair, better: str | None, threshold: float) -> str | None:
-    """`regression` or `improvement`: significant after adjustment, and at least as large as the threshold; else None."""
-    difference = pair.paired.difference
-    if better is None or difference is None or pair.q_value is None or pair.q_value >= ALPHA or not difference:
-        return None
-    gained = difference if better == "higher" else -difference
-    if abs(gained) < threshold:
-        return None
-    return IMPROVEMENT if gained > 0 else REGRESSION
-
-
 def comparison_rows(
-    run: ComparedRun, other: ComparedRun, against: str, pairs: Sequence[MetricPair], directions: Directions, move: JudgeMove
+    run: ComparedRun,
+    other: ComparedRun,
+    against: str,
+    pairs: Sequence[MetricPair],
+    directions: Directions,
+    move: JudgeMove,
+    decided: Mapping[str, Decided],
 ) -> list[Row]:
-    """Rows of `comparisons`, one for each metric."""
+    """Return rows of `comparisons`, one for each metric; `warehouse.comparison.events` adds their events.
+
+    Args:
+        move: how far the judges moved between both runs.
+        decided: metric -> how the run was decided against the other one.
+    """
     return [
         {
             "run_id": run.run_id,
@@ -95,8 +95,10 @@ def comparison_rows(
             "metric": pair.metric,
             "better": directions.get(pair.metric),
             **_numbers(pair),
+            **_decision(decided.get(pair.metric)),
             "threshold": run.threshold_of(pair.metric),
-            "event": event_of(pair, directions.get(pair.metric), run.threshold_of(pair.metric)),
+            "night_q": None,
+            "event": None,
             "judge_n": move.n,
             "judge_n_changed": move.n_changed,
             "judge_mean_shift": move.mean_shift,
@@ -128,8 +130,16 @@ def _numbers(pair: MetricPair) -> Row:
     }
 
 
+def _decision(decided: Decided | None) -> Row:
+    """Return what a decision says in place of a bootstrap and a test: both hold for one look only, and such a run had many."""
+    if decided is None or not decided.is_by_sequence:
+        return {"interval_kind": BOOTSTRAP, "decision": None if decided is None else decided.decision}
+    ends = {"ci_low": decided.low, "ci_high": decided.high, "interval_kind": SEQUENCE, "decision": decided.decision}
+    return ends | dict.fromkeys(("test", "p_value", "q_value", "mde"))
+
+
 def pair_of(row: Mapping[str, Any]) -> MetricPair:
-    """The numbers of a row of `comparisons`, as they were computed for it."""
+    """The numbers of a row of `comparisons`, as they were computed for it; those that a decision replaced are the decision's."""
     numbers = Paired(
         n=row["n"],
         n_problems=row["n_problems"],

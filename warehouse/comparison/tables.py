@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from warehouse.comparison.decided import Decisions
+from warehouse.comparison.events import with_night_events
 from warehouse.comparison.history import history_rows, read_results
 from warehouse.comparison.judge_moves import JudgeMoves
 from warehouse.comparison.pairs import Directions, MetricPair, Row, compare_scores, comparison_rows, pair_of
@@ -18,23 +20,29 @@ Series = Sequence[Sequence[ComparedRun]]
 """Runs of one series, checkpoint by checkpoint."""
 
 
-def refresh_comparisons(connection: "DuckDBPyConnection", touched: Collection[str], directions: Directions) -> None:
+def refresh_comparisons(
+    connection: "DuckDBPyConnection", touched: Collection[str], directions: Directions, judged: Collection[str] = ()
+) -> None:
     """Make both tables anew.
 
     Args:
         touched: runs whose scores may have changed. The numbers of other pairs are kept as they stand.
         directions: which way of each metric is better.
+        judged: metrics that read judgements.
     """
-    runs, moves = read_runs(connection), JudgeMoves(connection)
+    runs, moves, decisions = read_runs(connection), JudgeMoves(connection), Decisions(connection)
     series = _series(runs)
     known = _known_pairs(connection, touched)
     rows: list[Row] = []
     for run, other, against in _wanted(runs, series):
         pairs = known.get((run.run_id, other.run_id)) or compare_scores(connection, run.run_id, other.run_id)
-        rows += comparison_rows(run, other, against, pairs, directions, moves.between(run, other))
-    _replace(connection, "comparisons", rows)
+        between = moves.between(run, other), decisions.between(run, other)
+        rows += comparison_rows(run, other, against, pairs, directions, *between)
     results = read_results(connection)
-    _replace(connection, "history", [row for one in series for row in history_rows(one, results, directions, moves)])
+    history = [row for one in series for row in history_rows(one, results, directions, moves)]
+    rows, history = with_night_events(rows, history, judged)
+    _replace(connection, "comparisons", rows)
+    _replace(connection, "history", history)
 
 
 def _series(runs: Sequence[ComparedRun]) -> tuple[Series, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import ParleyError, UnknownName, UsageError
 from warehouse.agreement import refresh_agreement
+from warehouse.comparison.night_decisions import refresh_night_decisions
 from warehouse.comparison.tables import refresh_comparisons
 from warehouse.connect import FILE_NAME, warehouse_path
 from warehouse.intervals import register_intervals
@@ -70,6 +71,7 @@ def publish(
     run_ids: Sequence[str] | None = None,
     marts: Sequence[Traversable] = (),
     directions: Mapping[str, str] = MappingProxyType({}),
+    judged: Collection[str] = (),
     rebuild: bool = False,
     lock_timeout_s: float = 600.0,
 ) -> PublishReport:
@@ -84,6 +86,8 @@ def publish(
         run_ids: runs to bring up to date; None for all, which also removes what the lake no longer holds. A file that has to be
             made anew always gets all.
         marts: SQL files of the benchmarks' own marts, in an order in which each finds those it reads.
+        directions: which way of each metric is better.
+        judged: metrics that read judgements.
         rebuild: start from an empty file.
         lock_timeout_s: how long to wait for another publication, in seconds.
 
@@ -102,7 +106,8 @@ def publish(
     with _publish_lock(home, lock_timeout_s):
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return _publish_locked(home, lake, None if run_ids is None else frozenset(run_ids), given, rebuild, directions)
+                selected = None if run_ids is None else frozenset(run_ids)
+                return _publish_locked(home, lake, selected, given, rebuild, directions, judged)
             except LakeMoved as error:
                 LOG.info("%s went away while it was to be read (attempt %d of %d)", error, attempt, _ATTEMPTS)
         raise ParleyError(f"{lake} kept changing during {_ATTEMPTS} attempts to publish. Publish again when its runs have ended")
@@ -135,6 +140,7 @@ def _publish_locked(
     given: Sequence[SqlFile],
     rebuild: bool,
     directions: Mapping[str, str],
+    judged: Collection[str],
 ) -> PublishReport:
     started = time.monotonic()
     listing = list_lake(lake)
@@ -159,7 +165,8 @@ def _publish_locked(
             return _report(connection, target, update, started, ())
         refresh_marts(connection, plan, update.touched, update.published)
         refresh_agreement(connection)
-        refresh_comparisons(connection, update.touched, directions)
+        refresh_night_decisions(connection)
+        refresh_comparisons(connection, update.touched, directions, judged)
         validate(connection, plan.marts, update.touched if plan.complete else update.touched | update.published)
         warnings = (*(f"run {one.run_id} is withheld: {one.reason}" for one in update.withheld), *update.warnings)
         connection.execute("commit")

@@ -9,21 +9,24 @@ if TYPE_CHECKING:
 
 
 def apply_releases(connection: "DuckDBPyConnection") -> frozenset[str]:
-    """Mark released runs as finished and put the person's word beside them; returns runs that are shown now, or no longer.
+    """Mark released runs as finished with the reason of their latest release that holds.
 
-    A release lapses when its run has other results. Its row in `releases` stays.
+    Returns the runs that are shown now, or no longer, or with another reason. A release lapses when its run has other results.
+    Its row in `releases` stays.
     """
-    before = _released(connection)
+    before = _reasons(connection)
     connection.execute("update runs set status = 'withheld', released_because = null where released_because is not null")
     for run_id, because, digest, state, finished_at in connection.execute(
         "select runs.run_id, releases.because, releases.results_digest, runs.state, runs.finished_at from runs"
-        " inner join releases on runs.run_id = releases.run_id where runs.status = 'withheld' order by runs.run_id"
+        " inner join releases on runs.run_id = releases.run_id where runs.status = 'withheld'"
+        " order by runs.run_id, releases.number, releases.released_at"
     ).fetchall():
         if results_digest(((pair["key"], pair["value"]) for pair in state), finished_at) == digest:
             connection.execute("update runs set status = 'finished', released_because = ? where run_id = ?", [because, run_id])
-    return before ^ _released(connection)
+    return frozenset(run_id for run_id, _ in before ^ _reasons(connection))
 
 
-def _released(connection: "DuckDBPyConnection") -> frozenset[str]:
-    rows = connection.execute("select run_id from runs where status = 'finished' and released_because is not null").fetchall()
-    return frozenset(run_id for (run_id,) in rows)
+def _reasons(connection: "DuckDBPyConnection") -> frozenset[tuple[str, str]]:
+    """Return (run_id, reason) of the runs that a release shows."""
+    shown = "select run_id, released_because from runs where status = 'finished' and released_because is not null"
+    return frozenset(connection.execute(shown).fetchall())

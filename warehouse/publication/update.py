@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 OF_ALL_RUNS = ("runs", "quality_checks", "comparison_rules", "releases", "served_hours")
-OF_PUBLISHED_RUNS = ("run_episodes", "test_verdicts", "forgery_audit", "judge_verdicts", "scores")
+OF_PUBLISHED_RUNS = ("run_episodes", "decisions", "test_verdicts", "forgery_audit", "judge_verdicts", "scores")
 OF_NO_RUN = (
     "models",
     "nights",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options
+from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
 from schemas.errors import BudgetSpent, ConfigError, InfraError, ParleyError, UnknownName, UsageError
 from schemas.outside.display import plain_line
@@ -63,10 +63,16 @@ def build(
         list[str] | None,
         typer.Option(metavar=CHECKOUT, help="For files laid out: a git checkout of the repository OWNER/NAME; may be repeated."),
     ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="For files laid out: get other projects from their public git repositories.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option(help="For files laid out: one project; may be repeated.")] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="For files laid out: projects=FILE adds a list of your own, see the README."),
+        typer.Option(
+            metavar="NAME=PATH",
+            help="Files that a dataset's rows need beside them. For files laid out: projects=FILE, a list of your own.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to make; `logs` for files from runs if none is named.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier build in the folder.")] = False,
@@ -79,17 +85,19 @@ def build(
     if what in layouts():
         if any((run, model, judge, embedder, data, dataset_version, option, limit, dry_run, force, budget)) or out is None:
             raise ConfigError(
-                f"{what} is laid out in a folder: name the folder by --out. Only --checkout, --only and --resource go with it"
+                f"{what} is laid out in a folder: name the folder by --out. Only --checkout, --only and --resource go with it,"
+                " and --fetch"
             )
         checkouts = parse_options(checkout or [], "--checkout", CHECKOUT)
-        _lay_out(what, out, checkouts, only or (), parse_options(resource or [], "--resource", "NAME=PATH"), json_output)
+        places = parse_options(resource or [], "--resource", "NAME=PATH")
+        _lay_out(what, out, checkouts, only or (), places, fetch, json_output)
         return
-    if checkout or only or resource:
+    if checkout or only or fetch:
         raise ConfigError(
-            f"--checkout, --only and --resource belong to builds that lay files out ({', '.join(layouts())}), not to {what}"
+            f"--checkout, --only and --fetch belong to builds that lay files out ({', '.join(layouts())}), not to {what}"
         )
     if what in builds():
-        if any((judge, embedder, data, dataset_version, option, limit, dry_run, budget)) or len(model or ()) > 1:
+        if any((judge, embedder, data, dataset_version, option, limit, dry_run, budget, resource)) or len(model or ()) > 1:
             raise ConfigError(
                 f"{what} is made from runs: name the runs by --run, or one --model. Only --out and --force go with them"
             )
@@ -119,6 +127,7 @@ def build(
         dataset_version=dataset_version,
         options=parse_options(option or []),
         limit=limit,
+        resources=parse_resources(resource or [], what.partition("-")[0]),
         concurrency=concurrency,
         sandbox=sandbox or default_name(),
         out=str((out or Path()).absolute()),
@@ -164,7 +173,13 @@ def _from_runs(what: str, runs: Sequence[str], model: str | None, out: Path, for
 
 
 def _lay_out(
-    what: str, out: Path, checkouts: dict[str, str], only: Sequence[str], resources: dict[str, str], json_output: bool
+    what: str,
+    out: Path,
+    checkouts: dict[str, str],
+    only: Sequence[str],
+    resources: dict[str, str],
+    fetch: bool,
+    json_output: bool,
 ) -> None:
     from tasks.benchmarks.known_builds import layouts
 
@@ -173,7 +188,7 @@ def _lay_out(
         raise UnknownName("resource", name, (layout.listing,), of=what)
     places = {name: Path(path).absolute() for name, path in checkouts.items()}
     listing = Path(resources[layout.listing]).absolute() if resources else None
-    told = [*layout.lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr), listing)]
+    told = [*layout.lay_out(out.absolute(), places, only, lambda name: print(f"{name} …", file=sys.stderr), listing, fetch)]
     told += _environments(what, out.absolute())
     if json_output:
         print(json.dumps({"out": str(out), "built": list(told)}))

@@ -14,6 +14,7 @@ from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
     from schemas.problem import QuarantinedRow
+    from tasks.judging.rating_scales import Scales
 
 RATINGS = "ratings"
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
@@ -62,8 +63,10 @@ def import_data(
     `FILE.judgements.jsonl`: `parley run` takes them as `--judge recorded:FILE.judgements.jsonl`.
 
     `parley import ratings FILE.csv` reads rows of episode_id, turn (0: the whole dialogue), rubric, dimension, rater, value (a
-    number or a word); the first line names these columns. A build's filled-in review sheet is read, too. A rating replaces an
-    earlier one by the same rater. `parley agreement` shows how far raters agree. Exit code 3: some rows went to quarantine.
+    number or a word); the first line names these columns. A filled-in sheet is read, too: a build's, or one that `parley export
+    rating-sheet` drew. A rating replaces an earlier one by the same rater. Rubrics and dimensions are those of the benchmark, and
+    values lie on their scales; a benchmark without rubrics is rated by any. `parley agreement` shows how far raters agree. Exit
+    code 3: some rows went to quarantine.
     """
     if what == RATINGS:
         if model is not None or out is not None:
@@ -98,7 +101,7 @@ def _import_ratings(source: Path, json_output: bool) -> int:
     from tasks.planning.reporting.publishing import publish_to_warehouse
 
     home = find_home()
-    done = import_ratings(home, source)
+    done = import_ratings(home, source, _scales)
     publish_to_warehouse(home, ())
     file, n_kept = done.file, len(done.file.ratings)
     if json_output:
@@ -109,6 +112,18 @@ def _import_ratings(source: Path, json_output: bool) -> int:
         print(f", {len(file.quarantined)} rows in quarantine" if file.quarantined else "")
         _print_quarantine(file.quarantined)
     return 3 if file.quarantined else 0
+
+
+def _scales(benchmark: str) -> "Scales | None":
+    """Return the scales of a benchmark's rubrics; None where it has none, or is not installed: people then rate by their own."""
+    from tasks.benchmarks import registry
+    from tasks.judging.rating_scales import scales_of
+
+    try:
+        judging = registry.load(benchmark).judging
+    except UnknownName:
+        return None
+    return None if judging is None else scales_of(judging.rubrics)
 
 
 def _print_quarantine(quarantined: Sequence["QuarantinedRow"]) -> None:
@@ -123,9 +138,10 @@ def export(
     what: Annotated[
         str,
         typer.Argument(
-            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `inspect` writes logs of"
-            " Inspect AI; `huggingface` writes a dataset's folder. BENCHMARK-NAME writes a table of published results, or a run"
-            " in another tool's layout; an unknown name lists all."
+            help="`recording` writes a run's answers, to be run again as `--model recorded:FILE`; `judgements` its judges'"
+            " answers, for `--judge recorded:FILE`; `rating-sheet` dialogues that are drawn for people to rate; `inspect` writes"
+            " logs of Inspect AI; `huggingface` writes a dataset's folder. BENCHMARK-NAME writes a table of published results, or"
+            " a run in another tool's layout; an unknown name lists all."
         ),
     ],
     out: Annotated[
@@ -139,11 +155,19 @@ def export(
             " table takes the newest runs, and `huggingface` all published ones."
         ),
     ] = None,
+    rubric: Annotated[str | None, typer.Option(help="For a rating sheet: what people rate by.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For a rating sheet: seed of the draw; 0 if none is named.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="For a rating sheet: dialogues to draw; 200 if none is named.")] = None,
 ) -> None:
     """Write runs, tables of results or datasets to files."""
-    from flows.cli.exports import dataset_folder, inspect_logs
+    from flows.cli.exports import dataset_folder, inspect_logs, judged
     from flows.cli.exports.exporting import RECORDING, export_folder, export_recording, export_table, is_folder
 
+    if what == judged.RATING_SHEET:
+        _export_sheet(run or (), out, rubric, seed, limit)
+        return
+    if (rubric, seed, limit) != (None, None, None):
+        raise UsageError(f"{what} has no --rubric, --seed and --limit: those are a rating sheet's")
     if what == dataset_folder.NAME:
         print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")
         return
@@ -153,11 +177,11 @@ def export(
         print(f"{out}: {inspect_logs.export_inspect(find_home(), run, out)} samples")
         return
     try:
-        of_folder = what != RECORDING and is_folder(what)
+        of_folder = what not in (RECORDING, judged.JUDGEMENTS) and is_folder(what)
     except UnknownName as error:
-        known = (inspect_logs.NAME, dataset_folder.NAME, *error.known)
+        known = (inspect_logs.NAME, dataset_folder.NAME, judged.JUDGEMENTS, judged.RATING_SHEET, *error.known)
         raise UnknownName(error.kind, error.value, known, error.remedy) from error
-    if what != RECORDING and not of_folder:
+    if what not in (RECORDING, judged.JUDGEMENTS) and not of_folder:
         print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
@@ -165,7 +189,19 @@ def export(
     if of_folder:
         print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
         return
-    print(f"{out}: {export_recording(find_home(), run[0], out)} answers")
+    write = export_recording if what == RECORDING else judged.export_judgements
+    print(f"{out}: {write(find_home(), run[0], out)} answers")
+
+
+def _export_sheet(run: Sequence[str], out: Path, rubric: str | None, seed: int | None, limit: int | None) -> None:
+    from flows.cli.exports import judged
+    from flows.cli.exports.exporting import check_format, write_table
+
+    if not run:
+        raise UsageError(f"{judged.RATING_SHEET}: name runs by --run RUN. See `parley list runs`")
+    check_format(out)
+    draw = judged.Draw(seed or 0, limit or judged.MOST_DIALOGUES, rubric)
+    print(f"{out}: {write_table(judged.rating_sheet(find_home(), run, draw), out)} rows to rate")
 
 
 def site(
@@ -177,17 +213,17 @@ def site(
         ),
     ] = None,
     compare: Annotated[
-        list[str] | None, typer.Option(metavar="OLD:NEW", help="Two published runs, side by side; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="OLD:NEW", help="Two runs or models, side by side, named as for `parley compare`; may be repeated."),
     ] = None,
 ) -> None:
     """Write all published results as pages for a browser. The pages need no server and no network."""
     from flows.site.writing import write_site
+    from warehouse.comparison.asked import pairs_named
     from warehouse.connect import SITE
 
-    pairs = [tuple(pair.split(":")) for pair in compare or ()]
-    if any(len(pair) != 2 or not all(pair) for pair in pairs):
-        raise UsageError("--compare takes two runs' ids, or their beginnings: OLD:NEW")
     home = find_home()
+    pairs = [pair for text in compare or () for pair in pairs_named(home.path, text)]
     place = home.path / SITE if out is None else out
-    counts = write_site(home, place.absolute(), [(old, new) for old, new in pairs])
+    counts = write_site(home, place.absolute(), pairs)
     print(f"{counts['runs']} runs and {counts['dialogues']} dialogues: {place / 'index.html'}")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flows.text.reasons import in_three_lines
 from schemas.errors import BudgetSpent
 from schemas.outside.display import plain_line
 from tasks.storage.home import Home
@@ -15,16 +16,34 @@ if TYPE_CHECKING:
 
 
 def exit_code(reports: Sequence["RunReport"]) -> int:
-    """0 done, 1 or 2 a run failed, 4 a cap of the budget left runs incomplete, 3 a run is withheld. Says so on stderr."""
+    """Return 0 done, 1 or 2 a run failed, 4 a cap of the budget left runs incomplete, 3 a run is withheld. Say so on stderr."""
     for report in reports:
         if report.status != "finished":
-            print(f"parley: {plain_line(f'{report.title}: {report.status}: {report.reason}', 2000)}", file=sys.stderr)
+            print(in_three_lines(f"parley: {report.title}: {report.status}: {report.reason}"), file=sys.stderr)
     failed = [report.exit_code for report in reports if report.status == "failed"]
     if failed:
         return min(failed)
     if any(report.status == "incomplete" for report in reports):
         return BudgetSpent.exit_code
     return 3 if any(report.status == "withheld" for report in reports) else 0
+
+
+EVENT_CODE = 5
+"""Exit code of a command whose runs have an event that `--fail-on` names."""
+
+
+def event_code(home: Home, reports: Sequence["RunReport"], fail_on: Sequence[str]) -> int:
+    """Return 5 where a published run has one of these events in `comparisons` or `history`, else 0. Name the events on stderr."""
+    if not fail_on or not home.warehouse.exists():
+        return 0
+    from warehouse.connect import named_query
+
+    run_ids = [report.run_id for report in reports if report.is_published]
+    _, found = named_query(home.path, "events_of_runs", run_ids=run_ids, events=list(fail_on))
+    for event, setting, model, metric, before, after in found:
+        line = f"{event}: {setting} · {model}: {metric} {before:.3f} -> {after:.3f}"
+        print(f"parley: {plain_line(line, 500)}", file=sys.stderr)
+    return EVENT_CODE if found else 0
 
 
 def say_where_it_stopped(reports: Sequence["RunReport"], spent: Sequence["CapSpent"]) -> None:

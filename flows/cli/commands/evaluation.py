@@ -3,21 +3,44 @@
 import json
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.ending import exit_code, json_budget, json_line, say_where_it_stopped
+from flows.cli.commands.ending import event_code, exit_code, json_budget, json_line, say_where_it_stopped
+from flows.cli.panels import COMPARISON, EXECUTION
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
     from flows.night.telling.notify import Notify
+    from flows.site.target import SiteTarget
     from schemas.night.budget import Budget
     from tasks.planning.request import EvaluationRequest
 
 Json = Annotated[
-    bool, typer.Option("--json", help="Print a line of JSON for each run; `results` has every metric with its interval and n.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print a line of JSON for each run; `results` has every metric with its interval and n.",
+        rich_help_panel=EXECUTION,
+    ),
+]
+
+
+class FailEvent(StrEnum):
+    """Events that can end a command with exit code 5."""
+
+    REGRESSION = "regression"
+    JUDGE_MOVED = "judge_moved"
+    TREND = "trend"
+    CHANGE_POINT = "change_point"
+
+
+FailOn = Annotated[
+    list[FailEvent] | None,
+    typer.Option(help="Exit with code 5 if a run of this command has this event; may be repeated.", rich_help_panel=COMPARISON),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the owed episodes and their cost; start nothing.")]
 
@@ -31,8 +54,11 @@ def evaluate(
     next_steps: bool = False,
     with_canary: bool = False,
     notify: "Notify | None" = None,
+    site: "SiteTarget | None" = None,
     budget: "Budget | None" = None,
     runs_at_once: int | None = None,
+    fail_on: Sequence[str] = (),
+    telemetry: str | None = None,
 ) -> None:
     """Evaluate the requests, or with `dry_run` say what they would ask and cost. Always ends the command with its exit code.
 
@@ -40,6 +66,8 @@ def evaluate(
         next_steps: print what may be typed next.
         with_canary: try known attacks on the sandbox first.
         runs_at_once: runs that go side by side; None for one after another.
+        fail_on: events of the runs that end the command with exit code 5.
+        telemetry: base URL of the OpenTelemetry collector that gets metrics; None for that of the environment, if any.
     """
     aside = partial(print, file=sys.stderr if json_output else sys.stdout)
     if dry_run:
@@ -49,7 +77,7 @@ def evaluate(
     if budget:
         from flows.night.subsample import subsampled
 
-        requests, told = subsampled(home, requests, budget)
+        requests, told = subsampled(home, requests, budget, keep=not dry_run)
         if told:
             aside(told)
     if dry_run:
@@ -63,7 +91,15 @@ def evaluate(
     board = board_for_terminal(quiet=json_output)
     with board.live():
         outcome = run_night(
-            home, requests, board, with_canary=with_canary, notify=notify, budget=budget, runs_at_once=runs_at_once
+            home,
+            requests,
+            board,
+            with_canary=with_canary,
+            notify=notify,
+            site=site,
+            budget=budget,
+            runs_at_once=runs_at_once,
+            telemetry=telemetry,
         )
     from flows.text.results import json_results, print_results
 
@@ -75,4 +111,4 @@ def evaluate(
     else:
         print_results(home, outcome.reports, next_steps=next_steps)
     say_where_it_stopped(outcome.reports, outcome.spent)
-    raise typer.Exit(exit_code(outcome.reports))
+    raise typer.Exit(exit_code(outcome.reports) or event_code(home, outcome.reports, fail_on))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.commands.evaluation import DryRun, Json, evaluate
+from flows.cli.commands.evaluation import DryRun, FailOn, Json, evaluate
 from flows.cli.commands.key_values import BudgetCaps, parse_budget
 from tasks.storage.home import find_home
 
@@ -23,6 +23,7 @@ def nightly(
     backfill: Annotated[
         bool, typer.Option("--backfill", help="Take every checkpoint that is owed something, whatever `at_most` says.")
     ] = False,
+    fail_on: FailOn = None,
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
@@ -49,6 +50,9 @@ def nightly(
         dry_run=dry_run,
         with_canary=True,
         notify=settings.notify,
+        site=settings.site_at(config.absolute().parent),
         budget=caps,
         runs_at_once=settings.runs_at_once,
+        telemetry=settings.telemetry,
+        fail_on=fail_on or (),
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.completion import names_of
 from schemas.errors import UnknownName, UsageError
 from schemas.outside.display import plain_line
 from schemas.outside.hidden import hidden
@@ -27,6 +28,7 @@ class Listing(StrEnum):
     RUNS = "runs"
     EPISODES = "episodes"
     SANDBOXES = "sandboxes"
+    TEMPLATES = "templates"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +43,13 @@ def add_to(app: typer.Typer) -> None:
     app.command("help")(explain_topic)
 
 
-def show(episode: Annotated[str, typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).")]) -> None:
-    """Print one episode: prompts, answers, verdicts, test output."""
+def show(
+    episode: Annotated[
+        str,
+        typer.Argument(help="An episode's id, or its beginning (`parley list episodes`).", autocompletion=names_of("episodes")),
+    ],
+) -> None:
+    """Print one episode: prompts, answers, verdicts, test output. Steps have numbers, and rejected drafts are marked."""
     with hidden("numpy"):  # see `flows.text.listings`
         from flows.text.transcript import transcript_text
 
@@ -85,14 +92,30 @@ def sql(
 
 def list_things(
     what: Annotated[Listing, typer.Argument(help="The kind of things to list.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Describe this benchmark or BENCHMARK.SETTING.", autocompletion=names_of("benchmarks")
+        ),
+    ] = None,
     run: Annotated[str | None, typer.Option(help="List only episodes of this run: its id, or its beginning.")] = None,
     first: Annotated[bool, typer.Option("--first", help="Print only the first name, for scripts.")] = False,
     json_output: Json = False,
 ) -> None:
     """List all things of one kind. Models, runs and episodes come from the home, the others from the installation."""
-    from flows.text.listings import listing, printed_listing
+    from flows.text.benchmark_listing import described as benchmark_lines
+    from flows.text.benchmark_listing import printed_rows as printed_benchmarks
+    from flows.text.listings import listing, printed_listing, reason_lines
 
+    if name is not None and what is not Listing.BENCHMARKS:
+        raise UsageError(f"`parley list {what.value}` takes no name, only `parley list benchmarks` does: leave {name!r} out")
     columns, rows = listing(find_home(), what.value, run)
+    if name is not None:
+        described = list(benchmark_lines(find_home(), name))
+        rows = [row for row in rows if row[0] == name or row[0].startswith(f"{name}.")]
+        if not (json_output or first):
+            print("\n".join(described))
+            return
     if first:
         if not rows:
             raise UsageError(f"there are no {what.value}")
@@ -102,13 +125,28 @@ def list_things(
     else:
         from flows.text.results import print_rows
 
-        print_rows("", *printed_listing(columns, rows))
+        is_benchmarks = what is Listing.BENCHMARKS
+        print_rows("", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows)))
+        if is_benchmarks:
+            print("Options and further facts: `parley list benchmarks NAME`.")
+        for line in reason_lines(columns, rows):
+            print(line)
 
 
 def why_rerun(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).")],
+    run_a: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_A", help="A run's id, or its beginning (`parley list runs`).", autocompletion=names_of("runs")
+        ),
+    ],
     run_b: Annotated[
-        str | None, typer.Argument(metavar="[RUN_B]", help="Another run's id; if none is named, why RUN_A was worked on again.")
+        str | None,
+        typer.Argument(
+            metavar="[RUN_B]",
+            help="Another run's id; if none is named, why RUN_A was worked on again.",
+            autocompletion=names_of("runs"),
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -119,13 +157,19 @@ def why_rerun(
 
 
 def report(
-    night: Annotated[str | None, typer.Option(help="A night's id, or its beginning; the latest night if none is named.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NIGHT]", help="A night's id, or its beginning; the latest night if none is named."),
+    ] = None,
+    night: Annotated[str | None, typer.Option(help="The same as the argument NIGHT.")] = None,
     json_output: Json = False,
 ) -> None:
     """Show how much of a night was reused or paid for, and why."""
     from flows.text.night import show_night
 
-    show_night(find_home(), night, json_output=json_output)
+    if name is not None and night is not None:
+        raise UsageError(f"the night is named twice: {name} and --night {night}. Leave one of them out")
+    show_night(find_home(), night if name is None else name, json_output=json_output)
 
 
 def agreement(
@@ -136,7 +180,8 @@ def agreement(
 
     Reads the ratings that `parley import ratings` brought in. Prints Cohen's kappa, plain and quadratically weighted, with 95%
     intervals from a jackknife over episodes: for each pair of raters, and for each rater and the raters' consensus (the lower
-    median of numbers, the most frequent word) against each judge. `n` things were rated by both sides, `n_missing` by one alone.
+    median of numbers, the most frequent word) against each judge. Rows of `all dimensions` pool a rubric's ratings, those of
+    `all raters` also the raters': one kappa for the whole. `n` things were rated by both sides, `n_missing` by one alone.
     """
     from warehouse.connect import named_query
 
@@ -155,7 +200,12 @@ def agreement(
 
 
 def compare(
-    old: Annotated[str, typer.Argument(help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.")],
+    old: Annotated[
+        str,
+        typer.Argument(
+            help="A run's id or its beginning, or MODEL[@REVISION]: see `parley list runs`.", autocompletion=names_of("runs")
+        ),
+    ],
     new: Annotated[
         str,
         typer.Argument(
@@ -171,10 +221,10 @@ def compare(
     over the metrics, and the least difference that could have been found. Each night fills the tables `comparisons` and
     `history` alike.
     """
-    from tasks.planning.reporting.publishing import metric_directions
+    from tasks.planning.reporting.publishing import judged_metrics, metric_directions
     from warehouse.comparison.asked import compare_named
 
-    rows = compare_named(find_home().path, old, new, metric_directions())
+    rows = compare_named(find_home().path, old, new, metric_directions(), judged_metrics())
     known = sorted({row["metric"] for row in rows})
     for name in metric or ():
         if name not in known:
@@ -189,9 +239,9 @@ def compare(
 
 
 def explain_topic(
-    topic: Annotated[str | None, typer.Argument(help="One of models, settings, resume, withheld, costs.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Name of a page; without it, a list of them.")] = None,
 ) -> None:
-    """Explain one of five things that newcomers ask about. `parley COMMAND --help` explains a command."""
+    """Print a how-to page, or the list of them. `parley COMMAND --help` explains a command."""
     from flows.text.topics import topic_text
 
     print(topic_text(topic))

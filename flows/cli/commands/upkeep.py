@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.completion import names_of
+from flows.text.reasons import in_three_lines
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line, plain_text
 from tasks.storage.home import find_home
@@ -47,17 +49,21 @@ def publish(
         _migrate(set_aside)
     report = publish_to_warehouse(find_home(), rebuild=rebuild)
     if json_output:
-        print(json.dumps({"warehouse": str(report.path), "runs_loaded": report.n_runs_loaded, "rows": report.n_rows}))
+        withheld = [{"run_id": one.run_id, "reason": one.reason} for one in report.withheld]
+        counts = {"runs_loaded": report.n_runs_loaded, "rows": report.n_rows}
+        print(json.dumps({"warehouse": str(report.path), **counts, "withheld": withheld}))
     else:
         print(f"{report.path}: {report.n_runs_loaded} runs loaded, {report.n_rows} rows, {report.seconds:.1f} s")
     for one in report.withheld:
-        print(f"parley: run {one.run_id} is withheld: {plain_line(one.reason, 2000)}", file=sys.stderr)
+        print(in_three_lines(f"parley: run {one.run_id} is withheld: {one.reason}"), file=sys.stderr)
     if report.withheld:
         raise typer.Exit(3)
 
 
 def release(
-    run: Annotated[str, typer.Argument(help="A withheld run's id, or its beginning (`parley list runs`).")],
+    run: Annotated[
+        str, typer.Argument(help="A withheld run's id, or its beginning (`parley list runs`).", autocompletion=names_of("runs"))
+    ],
     because: Annotated[
         str, typer.Option(help="Why the run's numbers may be read all the same; tables show the reason beside them.")
     ],
@@ -73,14 +79,15 @@ def release(
     done = release_run(find_home(), run, because)
     made = done.release
     if json_output:
-        print(json.dumps({**made.model_dump(), "published": done.still_withheld_because is None}))
+        still = done.still_withheld_because
+        print(json.dumps({**made.model_dump(), "published": still is None, "still_withheld_because": still}))
     else:
         state = "published" if done.still_withheld_because is None else "released, but not published"
         print(f"run {made.run_id[:12]}, {plain_line(made.model)} on {done.setting}: {state}")
         print(f"because: {plain_line(made.because, 500)}")
-        print(f"it was withheld: {plain_line(made.withheld_reason, 2000)}")
+        print(in_three_lines(f"it was withheld: {made.withheld_reason}"))
     if done.still_withheld_because is not None:
-        print(f"parley: run {made.run_id} is withheld: {plain_line(done.still_withheld_because, 2000)}", file=sys.stderr)
+        print(in_three_lines(f"parley: run {made.run_id} is withheld: {done.still_withheld_because}"), file=sys.stderr)
         raise typer.Exit(3)
 
 

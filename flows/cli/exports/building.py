@@ -6,6 +6,7 @@ from pathlib import Path
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.lake.records import RunEpisode, RunRecord
+from schemas.problem import Problem
 from schemas.run import RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.known_builds import builds
@@ -85,4 +86,9 @@ def _finished_run(lake: Lake, record: RunRecord) -> FinishedRun:
         members = lake.read("run_episodes", RunEpisode, **keys, run_id=record.run_id)
         return list(read_episodes(lake, record.benchmark, record.model, [m.episode_id for m in members]).values())
 
-    return FinishedRun(record.run_id, RunSpec.model_validate_json(record.spec_json), record.finished_at, episodes)
+    def problems() -> dict[str, Problem]:
+        found = lake.read("problems", Problem, benchmark=record.benchmark, dataset_version=record.dataset_version)
+        return {problem.problem_id: problem for problem in found}
+
+    spec = RunSpec.model_validate_json(record.spec_json)
+    return FinishedRun(record.run_id, spec, record.finished_at, episodes, problems)

@@ -140,8 +140,7 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
     export = find_export(what)
     if not isinstance(export, Export):
         raise UsageError(f"{what} is a folder, not a table")
-    if out.suffix not in FORMATS:
-        raise ConfigError(f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending")
+    check_format(out)
     lake = Lake(home.lake)
     found = export.rows(home.path, [find_run(lake, run_id).run_id for run_id in run_ids])
     if not found[1]:
@@ -149,6 +148,18 @@ def export_table(home: Home, what: str, run_ids: Sequence[str], out: Path) -> in
         raise UsageError(
             f"{what}: no rows{of_runs} are published in {home.path}. Tables may leave out controls. See `parley list runs`"
         )
+    return write_table(found, out)
+
+
+def check_format(out: Path) -> None:
+    """Refuse a name of a table that ends otherwise than in `.csv`, `.json` or `.jsonl`. Raises ConfigError."""
+    if out.suffix not in FORMATS:
+        raise ConfigError(f"--out {out}: a table is written as one of {', '.join(FORMATS)}, by the name's ending")
+
+
+def write_table(found: Rows, out: Path) -> int:
+    """Write a table as the file's ending says; returns the number of rows. Raises: as `check_format`."""
+    check_format(out)
     replace_file(out, _text(found, out.suffix).encode())
     return len(found[1])
 

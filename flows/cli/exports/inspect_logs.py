@@ -80,11 +80,12 @@ class _Log:
             for one in sorted(found, key=lambda episode: (episode.problem_id, episode.dialog_id, episode.sample))
         ]
         record, log = self._record, self._log
+        usage = self._usage_of(found, (one for rows in ratings.values() for one in rows))
         return log.EvalLog(
             status="success",
             eval=self._eval(sorted({episode.dialog_id for episode in found})),
             results=self._results(len(samples), sum(episode.is_final for episode in found)),
-            stats=log.EvalStats(started_at=record.started_at, completed_at=record.finished_at, model_usage=self._usage_of(found)),
+            stats=log.EvalStats(started_at=record.started_at, completed_at=record.finished_at, **usage),
             samples=samples,
         )
 
@@ -149,8 +150,8 @@ class _Log:
                 "unscored": [one.model_dump(mode="json", include=_UNSCORED) for one in scores if one.value is None],
                 "artifacts": hidden,
             },
-            model_usage=self._usage_of([episode]),
             error=error,
+            **self._usage_of([episode], ratings),
         )
 
     def _events(self, episode: Episode, said: Iterable[tuple[Step, Any]]) -> Iterator[Any]:
@@ -179,16 +180,26 @@ class _Log:
             new = []
             waited += step.latency_s or 0.0
 
-    def _tokens(self, steps: Sequence[Step]) -> Any:
+    def _tokens(self, steps: Sequence[Step | JudgeVerdict]) -> Any:
         """Their sum; None where one was not counted: a part of a sum is no sum."""
         counts = [(step.input_tokens, step.output_tokens) for step in steps]
         if not counts or any(a is None or b is None for a, b in counts):
             return None
+        thoughts = [step.reasoning_tokens for step in steps]
         told, said = sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
-        return self._model.ModelUsage(input_tokens=told, output_tokens=said, total_tokens=told + said)
+        of_thoughts = None if None in thoughts else sum(one or 0 for one in thoughts)
+        return self._model.ModelUsage(
+            input_tokens=told, output_tokens=said, total_tokens=told + said, reasoning_tokens=of_thoughts
+        )
+
+    def _content(self, step: Step) -> Any:
+        """Return an answer's text; with the model's thoughts before it, as Inspect keeps them, where there are any."""
+        if not step.reasoning:
+            return step.content
+        return [self._model.ContentReasoning(reasoning=step.reasoning), self._model.ContentText(text=step.content)]
 
     def _messages(self, episode: Episode) -> Iterator[tuple[Step, Any]]:
-        """All steps but artifacts, which nobody was shown: these are metadata. Older versions of Inspect keep no ids."""
+        """All steps but artifacts, which nobody was shown: these are metadata."""
         model = self._model
         for position, step in enumerate(episode.steps):
             named = {"id": f"{episode.episode_id[:16]}-{position}"}
@@ -198,7 +209,8 @@ class _Log:
                 yield step, model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named)
             elif step.role is Role.ASSISTANT:
                 calls = [self._call(one.call_id, one.name, one.arguments) for one in step.calls]
-                yield step, model.ChatMessageAssistant(content=step.content, tool_calls=calls or None, source="generate", **named)
+                content = self._content(step)
+                yield step, model.ChatMessageAssistant(content=content, tool_calls=calls or None, source="generate", **named)
             elif step.role is Role.SYSTEM:
                 yield step, model.ChatMessageSystem(content=step.content, **named)
             else:
@@ -242,17 +254,34 @@ class _Log:
                 reasons = "\n\n".join(dict.fromkeys(one.raw for one in rated if one.raw))
                 yield f"judge {rubric}".strip(), made(value=known, explanation=reasons, metadata={"ratings": told})
 
-    def _usage_of(self, episodes: Sequence[Episode]) -> dict[str, Any]:
-        """Tokens by model; a model with an answer that nobody counted has none."""
-        names = {Role.ASSISTANT: self._record.model}
-        if self._spec.simulator is not None:
-            names[Role.USER] = self._spec.simulator.label
-        usage: dict[str, Any] = {}
-        for role, name in names.items():
-            found = self._tokens([step for one in episodes for step in one.steps if step.role is role and step.n_calls])
-            if found is not None:
-                usage[_inspect_name(name)] = found
-        return usage
+    def _usage_of(self, episodes: Sequence[Episode], ratings: Iterable[JudgeVerdict]) -> dict[str, dict[str, Any]]:
+        """Tokens by model and by role (`subject`, `simulator`, `judge RUBRIC`), each under the name of its field.
+
+        A role with an answer that nobody counted has none, and neither has its model: a part of a sum is no sum.
+        """
+        judgements = {(one.rubric, one.judge, one.judgement_id): one for one in ratings if one.n_calls}
+        steps = [step for one in episodes for step in one.steps if step.n_calls]
+        simulator = self._spec.simulator.label if self._spec.simulator else ""
+        calls: dict[tuple[str, str], list[Step | JudgeVerdict]] = {}
+        for step in steps:
+            if step.role is Role.ASSISTANT:
+                calls.setdefault(("subject", self._record.model), []).append(step)
+            elif step.role is Role.USER and simulator:
+                calls.setdefault(("simulator", simulator), []).append(step)
+        for (rubric, judge, _), one in judgements.items():
+            calls.setdefault((f"judge {rubric}", judge), []).append(one)
+        by_role, by_model = _grouped(calls, 0), _grouped(calls, 1)
+        return {
+            "role_usage": {name: found for name, of in by_role.items() if (found := self._tokens(of))},
+            "model_usage": {_inspect_name(name): found for name, of in by_model.items() if (found := self._tokens(of))},
+        }
+
+
+def _grouped(calls: Mapping[tuple[str, str], Sequence[Step | JudgeVerdict]], at: int) -> dict[str, list[Step | JudgeVerdict]]:
+    found: dict[str, list[Step | JudgeVerdict]] = {}
+    for names, members in calls.items():
+        found.setdefault(names[at], []).extend(members)
+    return found
 
 
 _UNSCORED = {"turn", "instruction_id", "metric", "unscored_reason"}

@@ -1,11 +1,8 @@
 """A dry run on a machine without vLLM: the command is printed all the same, under a stand-in for vLLM's version."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from schemas.errors import UsageError
-from tasks.language.servers.vllm_command import find_program
-from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.providers import registry
 from tasks.planning.request import EvaluationRequest, ModelRequest
 
 _REVISION = "vllm-not-here"
@@ -26,14 +23,8 @@ def plannable_without_vllm(requests: Sequence[EvaluationRequest], say: Callable[
 
 def _lacks_its_engine(model: ModelRequest) -> bool:
     """Whether its revision would be told by a program that is not here."""
-    provider, _, place = model.spec.partition(":")
-    if provider != "vllm" or model.revision or not Path(place).expanduser().is_dir():
-        return False
-    try:
-        find_program(model.serve or VllmSettings())
-    except UsageError:
-        return True
-    return False
+    provider = registry.provider_of(model.spec)
+    return provider is not None and not model.revision and provider.lacks_engine(model.spec.partition(":")[2], model.serve)
 
 
 def _with(request: EvaluationRequest, absent: dict[int, ModelRequest]) -> EvaluationRequest:

@@ -32,6 +32,19 @@ def require_budget_is_counted(home: Home, budget: Budget | None) -> None:
         )
 
 
+def require_shared_call_log(home: Home) -> None:
+    """Refuse metrics of model calls where driver and workers share no folder for the log of calls.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    if _is_beyond(home):
+        raise ConfigError(
+            f"metrics of model calls are logged in a folder that all processes of a night share. {_remedy(home)}, or leave out"
+            " `telemetry` and the variable OTEL_EXPORTER_OTLP_ENDPOINT"
+        )
+
+
 def require_trees_are_met(plan: RunPlan) -> None:
     """Refuse an agent whose worker may be followed by one that does not find the tree it worked on.
 

@@ -1,46 +1,40 @@
 """Estimates the work and cost of a run before anything is started."""
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
+from flows.night.before.estimated_cost import Asked, estimated_costs, unknown_hours
+from flows.night.before.talks import known_talks, talk_calls, turns_to_build
+from flows.night.before.usual import Calls, Origin, Usage, judge_usage, measured_by_plan
+from flows.night.spending import sends_nothing
 from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.night.cost import sum_usd, sum_usd_hourly
+from schemas.run import Sampling
 from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
-from tasks.language.endpoints.endpoint_key import key_variable
-from tasks.language.servers.vllm_command import serve_commands
-from tasks.language.servers.vllm_settings import VllmSettings
+from tasks.language.endpoints.extra_headers import secret_variables
+from tasks.language.providers import registry
+from tasks.language.providers.contract import ServeRequest
 from tasks.planning.plan import RunPlan
-from tasks.planning.request import ModelRequest
 from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_ANSWER = 300
-"""Assumptions of the estimate, printed beside it."""
-
-
-@dataclass(frozen=True)
-class Calls:
-    """Requests to one model with their tokens."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    def __add__(self, other: "Calls") -> "Calls":
-        return Calls(self.calls + other.calls, self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+TOKENS_PER_OBSERVATION = 400
+"""Assumptions of the estimate, printed beside it. An observation is what a tool adds to an agent's next request."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """`calls` are the subject's, tokens too; `usd` is for all models together, None where no price of one is known."""
+    """`calls` are the subject's, tokens too; `usd` and `usd_hourly` are of all models together (`schemas.night.cost`)."""
 
     run_id: str
     benchmark: str
@@ -62,8 +56,15 @@ class Estimate:
     """Passes to audit: none where the setting runs no programs or `audit` is `none`; None for every pass."""
     at_most: bool
     """Dialogues, or an agent's turns, may end early, rubrics may leave rounds out, and dialogues may say the same to a judge:
-    calls, tokens and cost are upper bounds then."""
+    calls, tokens and cost are those of usual dialogues then (`usual`), and not exact."""
     usd: float | None
+    """Cost of tokens; None where a price is unknown, and where all models cost by the hour alone."""
+    usd_hourly: float | None
+    """Cost of model servers; None where the hours of one are unknown, and where no server has a price."""
+    hours_unknown: tuple[str, ...]
+    """Models that cost by the hour, of which no earlier run tells how long their servers stand ready."""
+    learned_from: Origin | None
+    """What the earlier runs whose dialogues are the measure have in common with this run; None where tokens are assumed."""
     serves: tuple[str, ...]
     """The commands that it would start to serve its models by vLLM, one a replica; PORT stands for a free one."""
     keys_not_set: tuple[tuple[str, str], ...]
@@ -75,33 +76,39 @@ def estimate(plan: RunPlan) -> Estimate:
     owed = plan.owed()
     journal = read_journal(plan.home.journal(plan.run_id), [w.episode_id for w in owed])
     subject = simulator = Calls()
+    talks = turns_to_build(plan, owed, known_talks(plan))
     for episode in owed:
         begun = journal.get(episode.episode_id)
-        subject += _subject_calls(plan, episode, begun)
+        subject += _subject_calls(plan, episode, begun, talks)
         simulator += _simulator_calls(plan, episode, begun)
-    costs = [_usd(plan.request.model, subject)]
-    if plan.request.simulator is not None and plan.spec.simulator is not None:
-        costs.append(_usd(plan.request.simulator, simulator))
-    judged = _judge_calls(plan, owed)
-    costs += [_usd(plan.judges[rubric].request, calls) for rubric, calls in judged.items()]
+    judged, n_judged = _judge_calls(plan, owed)
     judge = sum(judged.values(), Calls())
-    known = [cost for cost in costs if cost is not None]
+    costs = [
+        *estimated_costs(plan, _players(plan, subject, simulator), len(owed)),
+        *estimated_costs(plan, (_judge(plan, rubric, calls) for rubric, calls in judged.items()), n_judged),
+    ]
+    measured = measured_by_plan(plan)
     return Estimate(
         run_id=plan.run_id,
         benchmark=plan.spec.full_setting,
         model=plan.spec.label,
         episodes=len(plan.wanted),
         owed=len(owed),
-        **asdict(subject),
+        calls=subject.calls,
+        input_tokens=round(subject.input_tokens),
+        output_tokens=round(subject.output_tokens),
         simulator_calls=simulator.calls,
-        simulator_input_tokens=simulator.input_tokens,
-        simulator_output_tokens=simulator.output_tokens,
+        simulator_input_tokens=round(simulator.input_tokens),
+        simulator_output_tokens=round(simulator.output_tokens),
         judge_calls=judge.calls,
-        judge_input_tokens=judge.input_tokens,
-        judge_output_tokens=judge.output_tokens,
+        judge_input_tokens=round(judge.input_tokens),
+        judge_output_tokens=round(judge.output_tokens),
         audits_at_most=_audits_at_most(plan),
         at_most=not plan.has_exact_rounds or plan.spec.agent is not None or judge.calls > 0,
-        usd=sum(known) if len(known) == len(costs) else None,
+        usd=sum_usd(cost for _, cost in costs),
+        usd_hourly=sum_usd_hourly(cost for _, cost in costs),
+        hours_unknown=unknown_hours(costs),
+        learned_from=measured.origin if measured else None,
         serves=_serves(plan, of_players=bool(owed), of_judges=judged.keys()),
         keys_not_set=_keys_not_set(plan, of_players=bool(owed), of_judges=judged.keys()),
     )
@@ -113,71 +120,100 @@ def _audits_at_most(plan: RunPlan) -> int | None:
     return AUDIT_SAMPLE if plan.spec.audit == "sample" else None
 
 
-def whole_calls(plan: RunPlan, episode: WantedEpisode) -> Iterator[tuple[ModelIdentity, ModelRequest, Calls]]:
-    """Requests of an episode to each model, as if nothing of it were kept."""
-    yield plan.spec.subject, plan.request.model, _subject_calls(plan, episode, None)
+def whole_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int]) -> Iterator[Asked]:
+    """Yield the requests of an episode to each model, as if nothing of it were kept.
+
+    Args:
+        talks: `turns_to_build` of all episodes.
+    """
+    yield from _players(plan, _subject_calls(plan, episode, None, talks), _simulator_calls(plan, episode, None))
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        yield _judge(plan, rubric.name, _judgements_to_come(plan, rubric, episode))
+
+
+def drift_calls(plan: RunPlan) -> Iterator[Asked]:
+    """Yield the requests that tell the drift of the run's judges, once a night."""
+    for rubric in plan.benchmark.rubrics(plan.spec.setting):
+        yield _judge(plan, rubric.name, _drift_calls(plan, rubric))
+
+
+def _players(plan: RunPlan, subject: Calls, simulator: Calls) -> Iterator[Asked]:
+    yield Asked("subject", plan.spec.subject, plan.request.model, subject)
     if plan.spec.simulator is not None and plan.request.simulator is not None:
-        yield plan.spec.simulator, plan.request.simulator, _simulator_calls(plan, episode, None)
-    for rubric in plan.benchmark.rubrics(plan.spec.setting):
-        judge = plan.judges[rubric.name]
-        yield judge.judge.judge, judge.request, _judgements_to_come(plan, rubric, episode)
+        yield Asked("simulator", plan.spec.simulator, plan.request.simulator, simulator)
 
 
-def drift_calls(plan: RunPlan) -> Iterator[tuple[ModelIdentity, ModelRequest, Calls]]:
-    """What tells the drift of the run's judges, once a night."""
-    for rubric in plan.benchmark.rubrics(plan.spec.setting):
-        judge = plan.judges[rubric.name]
-        for messages in rubric.drift:
-            each = _most_tokens(judge.request.sampling)
-            yield judge.judge.judge, judge.request, Calls(1, _tokens_of(rubric.asked(messages)), each)
+def _judge(plan: RunPlan, rubric: str, calls: Calls) -> Asked:
+    return Asked("judge", plan.judges[rubric].judge.judge, plan.judges[rubric].request, calls)
 
 
-def _judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> Mapping[str, Calls]:
-    """Rubric -> requests to its judge; without rubrics that need none. A judge that is asked is asked what tells drift, too."""
+def _judge_calls(plan: RunPlan, owed: Sequence[WantedEpisode]) -> tuple[Mapping[str, Calls], int]:
+    """Rubric -> requests to its judge, without rubrics that need none; and of how many dialogues.
+
+    A judge that is asked is asked what tells drift, too.
+    """
     if not plan.judges or plan.is_finished():
-        return {}
-    from tasks.driver.judgements_owed import owed_judgements
+        return {}, 0
+    from tasks.driver.judging import owed_judgements
 
     rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
-    each = {name: _most_tokens(judge.request.sampling) for name, judge in plan.judges.items()}
     coming = {name: sum((_judgements_to_come(plan, rubric, one) for one in owed), Calls()) for name, rubric in rubrics.items()}
-    for job in owed_judgements(plan):
-        coming[job.rubric] += Calls(1, _tokens_of(job.messages), each[job.rubric])
+    jobs = owed_judgements(plan)
+    for job in jobs:
+        coming[job.rubric] += _judgement(plan, job.rubric, _tokens_of(job.messages))
     if not any(calls.calls for calls in coming.values()):
-        return {}
+        return {}, 0
     for name, rubric in rubrics.items():
-        for messages in rubric.drift:
-            coming[name] += Calls(1, _tokens_of(rubric.asked(messages)), each[name])
-    return {name: calls for name, calls in coming.items() if calls.calls}
+        coming[name] += _drift_calls(plan, rubric)
+    n_kept = len({(job.problem_id, job.dialog_id, job.sample) for job in jobs})
+    return {name: calls for name, calls in coming.items() if calls.calls}, len(owed) + n_kept
+
+
+def _drift_calls(plan: RunPlan, rubric: Rubric) -> Calls:
+    return sum((_judgement(plan, rubric.name, _tokens_of(rubric.asked(messages))) for messages in rubric.drift), Calls())
+
+
+def _judgement(plan: RunPlan, rubric: str, told: float) -> Calls:
+    """One judgement, of so many tokens by assumption."""
+    usage, sampling = judge_usage(plan, rubric), plan.judges[rubric].request.sampling
+    return Calls(1, told * _input_ratio(plan, rubric, usage), _output_tokens(sampling, usage))
 
 
 def _judgements_to_come(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Calls:
-    """Of a dialogue that is still to be played."""
-    each, said = _most_tokens(plan.judges[rubric.name].request.sampling), _tokens(rubric.prompt + rubric.form)
-    turns, shown = plan.due(episode.dialog).answered, 0
+    """Judgements of a dialogue that is still to be played."""
+    shown = _tokens_to_judge(plan, rubric, episode)
+    return sum((_judgement(plan, rubric.name, told) for told in shown), Calls())
+
+
+def _tokens_to_judge(plan: RunPlan, rubric: Rubric, episode: WantedEpisode) -> Sequence[float]:
+    """Tokens that each judgement is shown, by assumption."""
+    said = _tokens(rubric.prompt + rubric.form)
+    if sends_nothing(plan.judges[rubric.name].judge.judge, plan.judges[rubric.name].request):
+        return ()
+    turns, shown = _answered(plan, episode), 0.0
     asked = _asked(plan, episode)
-    scripted, seen = episode.dialog.scripted_answers, list[int]()
+    scripted, seen = episode.dialog.scripted_answers, list[float]()
     for turn in sorted({*turns, *scripted}):
         shown += asked.get(turn, TOKENS_PER_ANSWER)
         shown += _tokens(scripted[turn]) if turn in scripted else _answer_tokens(plan)
         if turn in turns:
             seen.append(said + shown)
-    judged = seen if rubric.scope == "turn" else [said + shown]
-    return Calls(len(judged), sum(judged), len(judged) * each)
+    return seen if rubric.scope == "turn" else [said + shown]
 
 
 def _keys_not_set(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[tuple[str, str], ...]:
     asked = [(plan.spec.subject, plan.subject), (plan.spec.simulator, plan.simulator)] if of_players else []
     asked += [(plan.judges[rubric].judge.judge, plan.judges[rubric].endpoint) for rubric in of_judges]
     needed = {
-        (key_variable(endpoint), identity.label): None
+        (name, identity.label): None
         for identity, endpoint in asked
-        if identity is not None and endpoint is not None and identity.provider is Provider.OPENAI
+        if identity is not None and endpoint is not None
+        for name in registry.load(identity.provider).secret_variables(endpoint)
     }
     embedder = plan.spec.embedder if of_players else None
-    if embedder is not None and plan.embedder is not None and embedder.provider == "openai":
-        needed[key_variable(plan.embedder), embedder.label] = None
-    return tuple((name, model) for name, model in needed if name is not None and not os.environ.get(name, "").strip())
+    if embedder is not None and plan.embedder is not None and embedder.is_hosted:
+        needed |= {(name, embedder.label): None for name in secret_variables(plan.embedder)}
+    return tuple((name, model) for name, model in needed if not os.environ.get(name, "").strip())
 
 
 def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tuple[str, ...]:
@@ -185,16 +221,10 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     needed = (*asked, *(plan.judges[rubric].judge.judge for rubric in of_judges))
     shown: Counter[str] = Counter()
     for who, where, request in plan.models:
-        if who in needed and who.provider is Provider.VLLM:
-            commands = serve_commands(who, where.path or who.name, request.serve or VllmSettings(), revision=request.revision)
-            shown |= Counter(command.shown() for command in commands)
+        commands = registry.load(who.provider).serve_commands
+        if who in needed and commands is not None:
+            shown |= Counter(commands(ServeRequest(who, where, request.serve, request.revision, plan.home.logs)))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
-
-
-def _usd(asked: ModelRequest, calls: Calls) -> float | None:
-    if asked.usd_per_million_input is None or asked.usd_per_million_output is None:
-        return None
-    return (calls.input_tokens * asked.usd_per_million_input + calls.output_tokens * asked.usd_per_million_output) / 1e6
 
 
 def _asked(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
@@ -205,7 +235,17 @@ def _asked(plan: RunPlan, episode: WantedEpisode) -> Mapping[int, int]:
 
 
 def _rounds(plan: RunPlan, episode: WantedEpisode) -> int:
-    return plan.due(episode.dialog).rounds
+    """Rounds of a usual dialogue, or those that it has where they are exact."""
+    due, measured = plan.due(episode.dialog), measured_by_plan(plan)
+    if due.is_exact:
+        return due.rounds
+    usual = due.usual if measured is None or measured.answers is None else max(1, round(measured.answers))
+    return due.rounds if usual is None else min(usual, due.rounds)
+
+
+def _answered(plan: RunPlan, episode: WantedEpisode) -> Sequence[int]:
+    """Rounds that the model under test answers in a usual dialogue."""
+    return plan.due(episode.dialog).answered[: _rounds(plan, episode)]
 
 
 def _is_answer(step: Step) -> bool:
@@ -216,46 +256,94 @@ def _said(begun: Unfinished | None, role: Role) -> int:
     return sum(step.role is role and step.kind is StepKind.MESSAGE for step in begun.steps) if begun else 0
 
 
-def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
-    """One call for each round without an answer. The setting says how much of the past it is shown."""
+def _subject_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None, talks: Mapping[str, int]) -> Calls:
+    """The calls of each round without an answer, and those that build the memory of a talk."""
+    if sends_nothing(plan.spec.subject, plan.request.model):
+        return Calls()
+    measured = measured_by_plan(plan)
+    due = _scaled(_assumed_subject(plan, episode, begun), _input_ratio(plan, "subject", measured.subject if measured else None))
+    is_begun = begun is not None and any(map(_is_answer, begun.steps))
+    return due if is_begun else due + talk_calls(plan, episode, talks, _answer_tokens(plan))
+
+
+def _assumed_subject(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None) -> Calls:
+    """The calls of each round without an answer. The setting says how much of the past it is shown."""
+    if sends_nothing(plan.spec.subject, plan.request.model):
+        return Calls()
     policy = plan.benchmark.setting(plan.spec.setting).history
     sees_none = policy is HistoryPolicy.LAST_CODE_AND_FEEDBACK
     asked = _asked(plan, episode)
-    scripted, generated = episode.dialog.scripted_answers, plan.due(episode.dialog).answered
+    scripted, generated = episode.dialog.scripted_answers, _answered(plan, episode)
     answered = {step.turn for step in begun.steps if _is_answer(step)} if begun else set[int]()
-    history, each = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, _answer_tokens(plan)
-    due = Calls() if answered else _context_calls(plan, episode, history, each)
-    n = _calls_per_turn(plan)
+    history, each, due = plan.context_length(episode.dialog) // CHARACTERS_PER_TOKEN, _answer_tokens(plan), Calls()
+    n, observed = _calls_per_turn(plan, len(generated))
     for n_before, turn in enumerate(sorted({*generated, *scripted})):
         new = asked.get(turn, _reply_tokens(plan, episode, holds_all=sees_none))
         if turn in generated and turn not in answered:
-            due += Calls(n, n * (history + new), n * each)
+            within = n * (n - 1) // 2 * (each + observed) if observed else 0
+            due += Calls(n, n * (history + new) + within, n * each)
         if not sees_none and not (policy is HistoryPolicy.FIRST_ROUND and n_before):
-            history += new + (_tokens(scripted[turn]) if turn in scripted else each)
+            said = _tokens(scripted[turn]) if turn in scripted else n * (each + observed) if observed else each
+            history += new + said
     return due
 
 
-def _context_calls(plan: RunPlan, episode: WantedEpisode, tokens: int, each: int) -> Calls:
-    """What an agent asks of the talk before the dialogue: each round by itself."""
-    asked = 0 if plan.spec.agent is None else agents.load(plan.spec.agent.name).calls_per_context_round
-    n = asked * math.ceil(episode.dialog.context_turns / 2)
-    return Calls(n, asked * tokens, n * each)
+def _calls_per_turn(plan: RunPlan, n_turns: int) -> tuple[int, int]:
+    """Requests of a turn, and tokens that a tool adds to the next one; 0 where an agent has no tools."""
+    if plan.spec.agent is None:
+        return 1, 0
+    agent, measured = agents.load(plan.spec.agent.name), measured_by_plan(plan)
+    if agent.usual_calls is None:
+        return agent.calls_per_turn, 0
+    most = int(agent.options_of(plan.spec.agent).get(STEPS, agent.usual_calls))
+    usual = agent.usual_calls if measured is None or measured.calls is None else measured.calls
+    return max(1, round(min(usual, most) / max(1, n_turns))), TOKENS_PER_OBSERVATION
 
 
-def _calls_per_turn(plan: RunPlan) -> int:
-    return 1 if plan.spec.agent is None else agents.load(plan.spec.agent.name).calls_per_turn
+def _scaled(calls: Calls, ratio: float) -> Calls:
+    return replace(calls, input_tokens=calls.input_tokens * ratio)
 
 
-def _answer_tokens(plan: RunPlan) -> int:
-    """Tokens of an answer of subject or simulator: `max_tokens` bounds both."""
-    return _most_tokens(plan.spec.sampling)
+_ratios: WeakKeyDictionary[RunPlan, dict[str, float]] = WeakKeyDictionary()
 
 
-def _most_tokens(sampling: Sampling) -> int:
-    return min(TOKENS_PER_ANSWER, sampling.max_tokens or TOKENS_PER_ANSWER)
+def _input_ratio(plan: RunPlan, name: str, usage: Usage | None) -> float:
+    """Measured tokens of requests by assumed ones, over all wanted dialogues: for the parts of prompts that nobody can assume.
+
+    Args:
+        name: subject, simulator, or a rubric.
+    """
+    if usage is None or usage.input_tokens is None:
+        return 1.0
+    known = _ratios.setdefault(plan, {})
+    if name not in known:
+        assumed = _assumed_in_all(plan, name)
+        known[name] = usage.input_tokens * assumed.calls / assumed.input_tokens if assumed.input_tokens else 1.0
+    return known[name]
 
 
-def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> int:
+def _assumed_in_all(plan: RunPlan, name: str) -> Calls:
+    rubrics = {rubric.name: rubric for rubric in plan.benchmark.rubrics(plan.spec.setting)}
+    if name in rubrics:
+        shown = [told for one in plan.wanted for told in _tokens_to_judge(plan, rubrics[name], one)]
+        return Calls(len(shown), sum(shown))
+    assumed = _assumed_subject if name == "subject" else _assumed_simulator
+    return sum((assumed(plan, one) for one in plan.wanted), Calls())
+
+
+def _output_tokens(sampling: Sampling, usage: Usage | None) -> float:
+    """Tokens of an answer: as measured, else by assumption; `max_tokens` bounds them."""
+    each = TOKENS_PER_ANSWER if usage is None else usage.output_tokens
+    return min(each, sampling.max_tokens or each)
+
+
+def _answer_tokens(plan: RunPlan) -> float:
+    """Tokens of an answer of the subject."""
+    measured = measured_by_plan(plan)
+    return _output_tokens(plan.spec.sampling, measured.subject if measured else None)
+
+
+def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> float:
     """Tokens of a reply to the subject: feedback; problem and last code too, where the reply is all that the subject sees."""
     if not holds_all:
         return TOKENS_PER_ANSWER
@@ -264,17 +352,27 @@ def _reply_tokens(plan: RunPlan, episode: WantedEpisode, *, holds_all: bool) -> 
 
 
 def _simulator_calls(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None) -> Calls:
+    measured = measured_by_plan(plan)
+    ratio = _input_ratio(plan, "simulator", measured.simulator if measured else None)
+    return _scaled(_assumed_simulator(plan, episode, begun), ratio)
+
+
+def _assumed_simulator(plan: RunPlan, episode: WantedEpisode, begun: Unfinished | None = None) -> Calls:
     """One call for each round, from the second on, that is not begun yet."""
     setting = plan.benchmark.setting(plan.spec.setting)
-    if not setting.needs_simulator or plan.spec.simulator is None:
+    simulator, request = plan.spec.simulator, plan.request.simulator
+    if not setting.needs_simulator or simulator is None or request is None or sends_nothing(simulator, request):
         return Calls()
     opened = max(1, _said(begun, Role.USER))
     due = max(0, _rounds(plan, episode) - opened)
     told = sum(_tokens(setting.prompts[name]) for name in setting.simulator_prompts)
     problem = plan.problems[episode.dialog.problem_id]
-    each = _answer_tokens(plan)
+    own, measured = plan.spec.simulator_sampling, measured_by_plan(plan)
+    sampling = setting.simulated(own, plan.spec.sampling) if own else plan.spec.sampling
+    each = _output_tokens(sampling, measured.simulator if measured else None)
     shown = _tokens(problem.prompt) + _tokens(problem.reference_code) + each + TOKENS_PER_ANSWER
-    return Calls(due, due * (told + shown), due * each)
+    n = due * setting.simulator_calls
+    return Calls(n, due * told + n * shown, n * each)
 
 
 def _tokens(text: str) -> int:

@@ -1,42 +1,50 @@
 """Checks that packages which programs import are installed. Without them every answer would fail, and count as the model's."""
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from importlib.machinery import PathFinder
-from importlib.metadata import distributions
+from collections.abc import Iterable
 
-from sandbox.host.python_environment import package_folders
 from schemas.errors import ConfigError
 from schemas.problem import Problem
 from tasks.benchmarks.contract import Benchmark
+from tasks.planning.missing_packages import MissingPackages, find_missing_packages
 
 _SHOWN = 8
 
 
-def require_packages(benchmark: Benchmark, problems: Iterable[Problem]) -> None:
-    """Check that programs of these problems find their packages beside the Python that runs Parley.
+def require_packages(benchmark: Benchmark, dataset_version: str, problems: Iterable[Problem]) -> None:
+    """Check that programs of these problems find their packages.
 
     Raises:
         ConfigError: names the missing packages, the number of tasks that need them, and the command to install them.
     """
-    needs = [frozenset(problem.packages) for problem in problems]
-    asked = Counter(package for packages in needs for package in packages)
-    missing = {package: n for package, n in sorted(asked.items()) if not _is_installed(package, benchmark.programs.modules)}
-    if not missing:
+    missing = find_missing_packages(benchmark, dataset_version, problems)
+    if not missing.tasks_by_package:
         return
-    n_tasks = sum(not packages.isdisjoint(missing) for packages in needs)
-    named = [f"{package} ({n})" for package, n in sorted(missing.items(), key=lambda item: -item[1])]
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     raise ConfigError(
-        f"{n_tasks} of the {len(needs)} tasks that are owed import packages that are not installed, so every answer to them would"
-        f" fail: {', '.join(named[:_SHOWN])}{more}. Install them beside Parley: pip install {shlex.join(missing)}."
-        " Or leave those tasks out of the data"
+        f"{len(missing.problem_ids)} of the {missing.n_tasks} tasks that are owed import packages that are not installed, so"
+        f" every answer to them would fail: {_named(missing)}. {_remedy(benchmark, dataset_version, missing)}. Or run the other"
+        " tasks alone: --skip-missing-packages"
     )
 
 
-def _is_installed(package: str, modules: Mapping[str, str]) -> bool:
-    folders = list(package_folders())
-    if any(True for _ in distributions(name=package, path=folders)):
-        return True
-    return PathFinder.find_spec(modules.get(package, package.replace("-", "_")), folders) is not None
+def skipped_line(missing: MissingPackages) -> str:
+    """Say how many tasks a run leaves out, and for which packages."""
+    return (
+        f"skipped {len(missing.problem_ids)} of {missing.n_tasks} tasks, which import packages that are not installed:"
+        f" {_named(missing)}"
+    )
+
+
+def _remedy(benchmark: Benchmark, dataset_version: str, missing: MissingPackages) -> str:
+    names = shlex.join(sorted(missing.tasks_by_package))
+    if folders := benchmark.programs.package_folders(dataset_version):
+        return f"Install them beside the others: pip install --target {shlex.quote(folders[0])} {names}"
+    environment = benchmark.programs.environments.get(dataset_version)
+    made = f"Type `make {environment}`, which installs all that these tasks import, or install" if environment else "Install"
+    return f"{made} them beside Parley: pip install {names}"
+
+
+def _named(missing: MissingPackages) -> str:
+    named = [f"{package} ({n})" for package, n in missing.tasks_by_package.items()]
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return f"{', '.join(named[:_SHOWN])}{more}"

@@ -3,22 +3,24 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flows.night.before.beyond import require_trees_are_met
 from flows.night.before.missing_packages import require_packages
+from flows.night.before.served_models import require_same_models
 from flows.night.before.toolchains import toolchain_warnings
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.dialogue.agents import registry as agents
+from tasks.language.providers import registry
+from tasks.language.providers.contract import Check
+from tasks.language.providers.registry import is_served_here
 from tasks.planning.builds.build_plan import BuildPlan
 from tasks.planning.plan import RunPlan
-
-SERVED_HERE = (Provider.EMBEDDED, Provider.VLLM)
-"""Models that Parley serves itself, on this machine's loopback."""
 
 
 def preflight(plan: RunPlan) -> None:
@@ -29,7 +31,7 @@ def preflight(plan: RunPlan) -> None:
     Raises:
         ConfigError: the model would be served on this machine's loopback, and the workers are elsewhere. Or an agent's trees
             could not be met there. Or a package that programs import is missing, where the sandbox offers ours.
-        SandboxUnavailable: with what to install.
+        SandboxUnavailable: with what to install, for the sandbox or for the run's agent.
         ModelUnavailable: a dead endpoint, a wrong key or model name, with what to mend.
     """
     require_trees_are_met(plan)
@@ -37,18 +39,24 @@ def preflight(plan: RunPlan) -> None:
     if plan.spec.embedder is not None and plan.embedder is not None:
         _check_embedder(plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None)
     for identity in asked:
-        if identity.provider in SERVED_HERE and os.environ.get(ADDRESS_VARIABLE):
+        if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
                 f"model {identity.label} is served on this machine's loopback, but {ADDRESS_VARIABLE} sends work elsewhere."
                 f" Unset {ADDRESS_VARIABLE}, or serve the model yourself and give its address: openai:MODEL@BASE_URL"
             )
+    require_same_models(plan)
     owed = plan.owed()
+    if owed:
+        _check_agent(plan)
     if plan.runs_programs:
-        sandbox = DockerSandbox(image=plan.images[0]) if plan.images else sandboxes.load(plan.spec.sandbox)
-        sandbox.check()
+        sandbox = DockerSandbox() if plan.images else sandboxes.load(plan.spec.sandbox)
+        if isinstance(sandbox, DockerSandbox) and plan.images:
+            _check_images(sandbox, plan.images)
+        else:
+            sandbox.check()
         pending = [plan.problems[name] for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)]
         if getattr(sandbox, "has_host_packages", False):
-            require_packages(plan.benchmark, pending)
+            require_packages(plan.benchmark, plan.spec.dataset_version, pending)
         if not plan.images:
             for line in toolchain_warnings(sandbox, pending):
                 print(line, file=sys.stderr)
@@ -58,10 +66,32 @@ def preflight(plan: RunPlan) -> None:
         _check_endpoints({judge.judge.judge: judge.endpoint for judge in plan.judges.values()})
 
 
+def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
+    """Run a program in the first image that is here already. The others are pulled when their episodes begin."""
+    sandbox.check_daemon()
+    here = next((image for image in images if sandbox.has_image(image)), None)
+    if here is not None:
+        sandbox.of_image(here).check()
+
+
+def _check_agent(plan: RunPlan) -> None:
+    """Check what the run's agent needs on this machine. Workers of other machines check it when a dialogue begins.
+
+    Raises:
+        SandboxUnavailable: with the remedy.
+    """
+    identity = plan.spec.agent
+    if identity is None or os.environ.get(ADDRESS_VARIABLE):
+        return
+    agent = agents.load(identity.name)
+    if agent.check is not None:
+        agent.check(agent.options_of(identity))
+
+
 def _judges_are_asked(plan: RunPlan) -> bool:
     if not plan.judges:
         return False
-    from tasks.driver.judgements_owed import owed_judgements
+    from tasks.driver.judging import owed_judgements
 
     return bool(owed_judgements(plan))
 
@@ -81,16 +111,19 @@ def preflight_build(plan: BuildPlan) -> None:
 
 def _check_endpoints(asked: Mapping[ModelIdentity, ModelEndpoint]) -> None:
     for identity, endpoint in asked.items():
-        if identity.provider is Provider.OPENAI:
-            from tasks.language.opening import check_endpoint
+        check = registry.load(identity.provider).check
+        if check is not None:
+            asyncio.run(_checked(check, identity, endpoint))
 
-            asyncio.run(check_endpoint(identity, endpoint, os.environ))
+
+async def _checked(check: Check, identity: ModelIdentity, endpoint: ModelEndpoint) -> None:
+    await check(identity, endpoint, os.environ)
 
 
 def _check_embedder(identity: EmbedderIdentity, endpoint: ModelEndpoint, *, in_play: bool) -> None:
     from tasks.language.embedding import check_embedder
 
-    if identity.provider == "openai":
+    if identity.is_hosted:
         asyncio.run(check_embedder(identity, endpoint, os.environ))
     elif in_play and os.environ.get(ADDRESS_VARIABLE):
         raise ConfigError(

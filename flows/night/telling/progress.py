@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,13 +24,17 @@ class Line:
         self.began_at = utc_now()
         self.total_turns = 0
         self.episodes = self.faults = self.turns = self.output_tokens = self.programs = 0
+        self.images = self.pulls = self.image_mb = 0
         self.started = self.reported_at = time.monotonic()
         self.shown_text, self.shown_at = "", 0.0
         """What a log was told last."""
         self.noted = ""
         """What the stage waits for."""
-        self.handle: Any = None
-        """What a terminal shows it by."""
+        self.read_state: Callable[[], str] = str
+        """Returns what else there is to say of the stage now."""
+        self.input_tokens = self.simulator_input_tokens = self.simulator_output_tokens = 0
+        self.prices: Sequence[tuple[float, float] | None] = ()
+        """USD per million input and output tokens of the subject, then of the simulator; empty where no cost is shown."""
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Count what a worker process did."""
@@ -39,6 +43,12 @@ class Line:
         self.turns += progress["turns"]
         self.output_tokens += progress["output_tokens"]
         self.programs += progress["programs"]
+        self.input_tokens += progress.get("input_tokens", 0)
+        self.simulator_input_tokens += progress.get("simulator_input_tokens", 0)
+        self.simulator_output_tokens += progress.get("simulator_output_tokens", 0)
+        self.images += progress.get("images", 0)
+        self.pulls += progress.get("pulls", 0)
+        self.image_mb += progress.get("image_mb", 0)
         self.reported_at = time.monotonic()
 
     def describe(self) -> str:
@@ -51,24 +61,51 @@ class Line:
         if self.turns:
             parts.append(f"{self.turns} turns")
         if self.output_tokens:
-            rate = self.output_tokens / max(self.reported_at - self.started, 0.001)
+            rate = self.rate(self.output_tokens)
             parts.append(f"{self.output_tokens} tokens, {rate:.{0 if rate >= 10 else 1}f} a second")
         if self.programs:
             parts.append(f"{self.programs} programs")
-        if self.noted:
-            parts.append(self.noted)
+        if self.images or self.pulls:
+            under_way = f", {self.pulls} on the way" if self.pulls else ""
+            parts.append(f"images: {self.images} pulled{under_way}, {self.image_mb} MB")
+        parts += [text for text in (self.noted, self.read_state()) if text]
         return " · ".join(parts)
 
-    def time_left(self) -> str:
-        """How long the rest of the stage takes if it goes on like this, to be written behind the time that went by."""
+    def rate(self, amount: int) -> float:
+        """Return an amount of the stage per second, up to the last report."""
+        return amount / max(self.reported_at - self.started, 0.001)
+
+    def usd(self) -> float | None:
+        """Return what the answers of this stage cost so far; None where a price is unknown or nothing has one."""
+        if not self.prices or None in self.prices:
+            return None
+        of_simulator = self.simulator_input_tokens, self.simulator_output_tokens
+        of_subject = self.input_tokens - of_simulator[0], self.output_tokens - of_simulator[1]
+        priced = zip(self.prices, (of_subject, of_simulator), strict=False)
+        return sum(n * usd / 1e6 for price, counts in priced for n, usd in zip(counts, price or (), strict=True))
+
+    def share_done(self) -> float | None:
+        """Return which share of the stage is done, by episodes or by turns; None where neither is counted."""
         shares = [done / total for done, total in ((self.episodes, self.total), (self.turns, self.total_turns)) if total]
-        share = max(shares, default=0.0)
-        if not 0 < share < 1:
-            return ""
+        return min(1.0, max(shares)) if shares else None
+
+    def seconds_left(self) -> float | None:
+        """Return how long the rest of the stage takes at its rate so far; None where that is not known, or nearly nothing."""
+        share = self.share_done()
+        if share is None or not 0 < share < 1:
+            return None
         left_s = (self.reported_at - self.started) / share - (time.monotonic() - self.started)
-        if left_s < 1:
-            return ""
-        return f", about {left_s:.0f} s left" if left_s < _MINUTES_FROM_S else f", about {left_s / 60:.0f} min left"
+        return left_s if left_s >= 1 else None
+
+    def time_left(self) -> str:
+        """Return how long the rest of the stage takes, to be written behind the time that went by; empty if not known."""
+        left_s = self.seconds_left()
+        return "" if left_s is None else f", about {duration_text(left_s)} left"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time in seconds or minutes."""
+    return f"{seconds:.0f} s" if seconds < _MINUTES_FROM_S else f"{seconds / 60:.0f} min"
 
 
 class Board:
@@ -143,6 +180,10 @@ class Board:
         """About as many turns are to be taken in the stage under way: episodes that go on side by side end late, and together."""
         self._own().total_turns = turns
 
+    def price(self, prices: Sequence[tuple[float, float] | None]) -> None:
+        """Show the cost of this thread's stage, by the prices of the subject and, where there is one, of the simulator."""
+        self._own().prices = prices
+
     def report(self, progress: Mapping[str, Any]) -> None:
         """A worker process did something of the stage under way of some run."""
         run_id = progress.get("run_id", "").rpartition(" ")[2]
@@ -159,6 +200,10 @@ class Board:
             line = self._own()
             line.noted = text
             self.refresh(line)
+
+    def show_state(self, read_state: Callable[[], str]) -> None:
+        """Show a text beside the counts of this thread's stage, read anew every second. It must be quick and must not fail."""
+        self._own().read_state = read_state
 
     def done(self, episodes: int) -> None:
         """The stage is over: what workers did not report in time is known now."""
@@ -183,6 +228,19 @@ class Board:
         """Show progress for the time of the block."""
         yield
 
+    @contextmanager
+    def looking(self, every_s: float) -> Iterator[None]:
+        """Refresh all lines again and again within the block: what they show may change without a report."""
+
+        def look() -> bool:
+            with self.lock:
+                for line in self._lines.values():
+                    self.refresh(line)
+            return True
+
+        with repeating(look, every_s, "parley-lines"):
+            yield
+
 
 class LineBoard(Board):
     """One line for each stage, and one every ten seconds of a long one in which something happened: for logs and pipes."""
@@ -202,61 +260,16 @@ class LineBoard(Board):
     @contextmanager
     def live(self) -> Iterator[None]:
         """What happened just after a line is shown, too, and not only when something happens again: that may take minutes."""
-
-        def look() -> bool:
-            with self.lock:
-                for line in self._lines.values():
-                    self.refresh(line)
-            return True
-
-        with repeating(look, self._every_s / 10, "parley-lines"):
+        with self.looking(self._every_s / 10):
             yield
-
-
-class LiveBoard(Board):
-    """Lines at the bottom of the terminal that move, one for each run under way; finished stages stay above them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        from rich.console import Console
-
-        self.console = Console(stderr=True)
-        self._progress: Any = None
-
-    def left(self, line: Line) -> None:
-        if self._progress is not None:
-            from rich.markup import escape
-
-            if line.handle is not None:
-                self._progress.remove_task(line.handle)
-                line.handle = None
-            self.console.print(f"[green]✓[/] {escape(line.describe())} · {time.monotonic() - line.started:.1f} s")
-
-    @contextmanager
-    def live(self) -> Iterator[None]:
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
-        with Progress(SpinnerColumn(), description, TimeElapsedColumn(), left, console=self.console, transient=True) as progress:
-            self._progress = progress
-            try:
-                yield
-            finally:
-                with self.lock:
-                    for line in self._lines.values():
-                        self.left(line)
-                    self._progress = None
-
-    def refresh(self, line: Line) -> None:
-        if self._progress is not None:
-            text, left = line.describe(), line.time_left().removeprefix(", ")
-            if line.handle is None:
-                line.handle = self._progress.add_task(text, left=left)
-            self._progress.update(line.handle, description=text, left=left)
 
 
 def board_for_terminal(*, quiet: bool = False) -> Board:
     """Live on a terminal, lines elsewhere, nothing when quiet."""
     if quiet:
         return Board()
-    return LiveBoard() if sys.stderr.isatty() else LineBoard()
+    if not sys.stderr.isatty():
+        return LineBoard()
+    from flows.night.telling.live_lines import LiveBoard
+
+    return LiveBoard()

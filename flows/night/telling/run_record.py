@@ -1,13 +1,18 @@
 """Keeps an invocation's work as the run's record in the lake, and tells it as a report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from flows.night.before.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError
 from schemas.lake.records import RunRecord, RunStatus
+from schemas.lake.rows import ModelRows, to_arrow
+from schemas.night.cost import sum_usd
+from schemas.night.decision import Decision
+from schemas.night.requests import RequestCounts
 from schemas.night.work import RunWork
 from schemas.score import Score
 from tasks.audit import AuditDone
@@ -16,14 +21,25 @@ from tasks.converse import Conversed
 from tasks.driver.auditing import VerdictKey
 from tasks.execute import Executed
 from tasks.judge import Judged
-from tasks.planning.participants.models import keep_models, prices_of
+from tasks.planning.participants.found_profiles import kept_profiles
+from tasks.planning.participants.models import batched_roles, keep_models, role_cost
+from tasks.planning.participants.samplings import samplings_of
 from tasks.planning.plan import RunPlan
-from tasks.planning.reporting.account import FoundRun, look, nothing_done, with_episodes, with_judgements
+from tasks.planning.reporting.account import (
+    FoundRun,
+    begun_episodes,
+    look,
+    nothing_done,
+    with_begun,
+    with_episodes,
+    with_judgements,
+)
 from tasks.planning.reporting.report import RunReport, Tally, forged_because, tally, withheld_because
 from tasks.planning.request import EvaluationRequest
 from tasks.planning.version import parley_version
 from tasks.storage.clock import utc_now
 from tasks.storage.ledger import Sum
+from tasks.storage.sends import read_sends, remove_sends
 
 NOTHING_YET = Tally(n_episodes=0, n_faulty=0, n_infra=0, n_unscored=0, n_truncated=0)
 
@@ -34,21 +50,34 @@ class Work:
 
     found: FoundRun
     conversed: Conversed = field(default_factory=Conversed)
-    episodes: tuple[Episode, ...] = ()
+    episodes: ModelRows[Episode] = field(default_factory=lambda: ModelRows(to_arrow("episodes", ()), Episode))
     executed: Executed = field(default_factory=lambda: Executed(parts=()))
     to_audit: Mapping[VerdictKey, str] = field(default_factory=dict[VerdictKey, str])
     """Verdict id of each pass that the audit is about."""
     audited: AuditDone = field(default_factory=AuditDone)
     judged: Judged = field(default_factory=Judged)
-    scores: tuple[Score, ...] = ()
+    scores: Sequence[Score] = ()
+    decisions: tuple[Decision, ...] = ()
+    """How its comparison was decided early, a row for each metric; empty where all was asked for."""
     n_programs: int = 0
     """Verdicts of the run that a program has decided."""
+    n_unreadable: int = 0
+    """Answers in which no program was found."""
     n_tampered: int = 0
     """Verdicts whose answer tampered with its tests."""
+    n_drift_calls: int = 0
+    """Requests for the judges' bundled cases. They are the night's, so no run's cost has them."""
+    sends_before: RequestCounts = field(default_factory=RequestCounts)
+    """Sends of an earlier, killed invocation."""
     is_begun: bool = True
     """False while its dialogues wait for their turn."""
     is_whole: bool = True
     """False where a quality check stopped it."""
+
+    def keep_wanted(self, plan: RunPlan) -> None:
+        """Count no episode as pending that a decision has made needless."""
+        wanted = {one.episode_id for one in plan.wanted}
+        self.found = replace(self.found, owed=self.found.owed & wanted)
 
 
 def remove_leftovers(plan: RunPlan) -> None:
@@ -62,6 +91,7 @@ def remove_leftovers(plan: RunPlan) -> None:
         "run_episodes",
         "quality_checks",
         "served_hours",
+        "decisions",
         "runs",
     ):
         plan.lake.remove_leftovers(table, **plan.keys)
@@ -70,10 +100,9 @@ def remove_leftovers(plan: RunPlan) -> None:
 def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Checked) -> RunReport:
     """Decide whether the run may be published, keep the decision, and report it."""
     counts = tally(len(plan.members) if work.is_whole else len(work.episodes), work.episodes, work.scores)
-    reason = withheld_because(counts, plan.request.max_fault_share, checked.failures)
     fault = work.conversed.error or work.executed.error or work.judged.error
-    if reason and fault:
-        reason = f"{reason}. The last fault: {fault}"
+    is_permanent = work.conversed.is_permanent if work.conversed.error else work.judged.is_permanent and not work.executed.error
+    reason = withheld_because(counts, plan.request.max_fault_share, checked.failures, fault, is_permanent=is_permanent)
     reason = reason or forged_because(work.audited.counts, plan.request.max_forged_share)
     status: RunStatus = "withheld" if reason else "finished"
     if not work.is_whole:
@@ -81,7 +110,7 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
     keep_models(plan)
     done = account(plan, work, status)
     work.conversed.model_calls = done.model_calls
-    _write(plan, night_id, begun, done, counts, work, reason, checked)
+    _write_end(plan, night_id, begun, done, counts, work, reason, checked)
     return RunReport(
         run_id=plan.run_id,
         title=plan.request.title,
@@ -96,7 +125,14 @@ def finish_run(plan: RunPlan, night_id: str, begun: str, work: Work, checked: Ch
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
         n_tampered=work.n_tampered,
+        n_drift_calls=work.n_drift_calls,
         audit=work.audited.counts,
+        n_answers=counts.n_answers,
+        n_refused=counts.n_refused,
+        n_empty=counts.n_empty,
+        n_cut_off=counts.n_cut_off,
+        n_unreadable=work.n_unreadable,
+        adapted=counts.adapted,
         n_quarantined=len(plan.staged.quarantined),
         docs_path=checked.docs_path,
         work=done,
@@ -111,10 +147,12 @@ def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, s
         spent: what the run's models said in this invocation, in dialogues that are not at their end, too.
     """
     work.conversed.n_owed = len(plan.owed())
-    done = nothing_done(plan, work.found, "incomplete").model_copy(
+    done = with_begun(
+        nothing_done(plan, work.found, "incomplete"), begun_episodes(plan, work.found), work.conversed.kept
+    ).model_copy(
         update={
-            "n_resumed": len(work.conversed.kept),
             "model_calls": spent.calls,
+            "requests": _requests(plan, work),
             "input_tokens": spent.input_tokens,
             "output_tokens": spent.output_tokens,
             "n_unknown_tokens": spent.n_estimated,
@@ -124,7 +162,7 @@ def cut_run(plan: RunPlan, night_id: str, begun: str, work: Work, reason: str, s
         }
     )
     said = f"{'stopped at the budget' if work.is_begun else 'not begun'}: {reason}"
-    _write(plan, night_id, begun, done, NOTHING_YET, work, said)
+    _write_end(plan, night_id, begun, done, NOTHING_YET, work, said)
     return _left(plan, said, done)
 
 
@@ -139,9 +177,8 @@ def fail_run(plan: RunPlan, night_id: str, begun: str, work: Work | None, reason
             leave_run(plan, night_id, reason)
             return
         work.conversed.n_owed = len(plan.owed())
-        n_new = len(work.found.owed) - work.conversed.n_owed - len(work.conversed.kept)
-        done = account(plan, work, "failed").model_copy(update={"n_new": max(0, n_new)})
-        _write(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
+        done = with_begun(account(plan, work, "failed"), begun_episodes(plan, work.found), work.conversed.kept)
+        _write_end(plan, night_id, begun, done, NOTHING_YET, work, f"stopped by an error: {reason}")
 
 
 def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: str, reason: str) -> RunReport:
@@ -167,7 +204,8 @@ def failed_report(request: EvaluationRequest, plan: RunPlan | None, night_id: st
 
 
 def _has_prices(plan: RunPlan) -> bool:
-    return all(None not in prices_of(plan, identity, asked) for identity, _, asked in plan.models)
+    """Whether the tokens of all models cost what is known, and not all of them cost by the hour alone."""
+    return sum_usd(role_cost(plan, identity, asked) for identity, _, asked in plan.models) is not None
 
 
 def leave_run(plan: RunPlan, night_id: str, reason: str) -> RunReport:
@@ -203,22 +241,49 @@ def _left(plan: RunPlan, reason: str, done: RunWork | None) -> RunReport:
 def account(plan: RunPlan, work: Work, status: str) -> RunWork:
     """Account for the run: how much was reused, and how much was paid for."""
     done = with_episodes(
-        nothing_done(plan, work.found, status), plan, work.found, work.conversed.kept, work.conversed.model_calls
+        nothing_done(plan, work.found, status),
+        plan,
+        work.found,
+        work.conversed.kept,
+        work.conversed.model_calls,
+        work.judged.asked if plan.judges else (),
     )
     n_run = work.conversed.n_run + work.executed.n_run
-    done = done.model_copy(update={"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)})
+    programs = {"programs_run": n_run, "programs_reused": max(0, work.n_programs - n_run)}
+    done = done.model_copy(update={**programs, "requests": _requests(plan, work)})
     judged = work.judged
     return with_judgements(done, plan, judged.asked, judged.n_reused, judged.model_calls) if plan.judges else done
+
+
+def _requests(plan: RunPlan, work: Work) -> RequestCounts:
+    """Return the counts of this invocation's requests so far."""
+    return read_sends(plan.home.sends(plan.run_id)) - work.sends_before
 
 
 def begin_run(plan: RunPlan, night_id: str, begun: str) -> Work:
     """Count what is finished, and write that the run is being worked on; writes its models, too."""
     before = plan.record()
-    work = Work(look(plan, before))
+    work = Work(look(plan, before), sends_before=read_sends(plan.home.sends(plan.run_id)))
     work.conversed.n_owed = len(work.found.owed)
     keep_models(plan)
-    _write(plan, night_id, begun, nothing_done(plan, work.found, "incomplete"), NOTHING_YET, work)
+    unknown = nothing_done(plan, work.found, "incomplete").model_copy(update={"requests": None})
+    _write(plan, night_id, begun, unknown, NOTHING_YET, work)
     return work
+
+
+def _write_end(
+    plan: RunPlan,
+    night_id: str,
+    begun: str,
+    done: RunWork,
+    counts: Tally,
+    work: Work,
+    reason: str | None,
+    checked: Checked | None = None,
+) -> None:
+    """Write the record of an invocation that is over; it holds the counts of the requests."""
+    _write(plan, night_id, begun, done, counts, work, reason, checked)
+    remove_sends(plan.home.sends(plan.run_id))
 
 
 def _write(
@@ -259,6 +324,15 @@ def _write(
         n_unscored=counts.n_unscored,
         n_truncated=counts.n_truncated,
         n_tampered=work.n_tampered,
+        n_refused=counts.n_refused,
+        n_empty=counts.n_empty,
+        n_cut_off=counts.n_cut_off,
+        n_unreadable=work.n_unreadable,
+        batched=tuple(sorted({*batched_roles(plan), *(work.found.before.batched if work.found.before else ())})),
+        adapted=counts.adapted,
+        profiles=kept_profiles(work.found.before, {**work.conversed.profiles, **work.judged.profiles}),
+        endpoints=endpoint_facts(plan),
+        samplings=samplings_of(plan),
         model_calls=done.model_calls,
         docs_path=checked.docs_path if checked else None,
         state_digest=content_id(state) if status == "finished" else None,

@@ -54,9 +54,9 @@ function sortable(table, view) {
       const up = head.getAttribute("aria-sort") !== "ascending";
       heads.forEach((one) => one.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const known = [], missing = [];
-      for (const row of body.rows) (["", "–"].includes(row.cells[at].textContent.trim()) ? missing : known).push(row);
-      const text = new Map(known.map((row) => [row, row.cells[at].textContent.trim()]));
+      const known = [], missing = [], shown = (row) => meant(row.cells[at]).trim();
+      for (const row of body.rows) (["", "–"].includes(shown(row)) ? missing : known).push(row);
+      const text = new Map(known.map((row) => [row, shown(row)]));
       known.sort((a, b) => (up ? 1 : -1) * compare(text.get(a), text.get(b)));
       for (const row of [...known, ...missing]) body.append(row);
       view.show();
@@ -85,6 +85,39 @@ function filterable(table, view) {
     row.append(label);
   }
   table.parentElement.before(row);
+}
+
+// Rows of a matrix are chosen for comparison: each pair of them leads to its page, or names the command that makes one.
+function comparable(table) {
+  const pages = new Set(table.dataset.pairs.trim().split(/\s+/)), chosen = document.createElement("p"), picks = [];
+  chosen.className = "chosen";
+  chosen.setAttribute("aria-live", "polite");
+  const update = () => {
+    const rows = picks.filter((pick) => pick.checked).map((pick) => pick.closest("tr"));
+    chosen.replaceChildren(rows.length === 1 ? "Choose a second row to compare." : "");
+    for (let one = 0; one < rows.length; one++)
+      for (let other = one + 1; other < rows.length; other++) chosen.append(pairOf(pages, rows[one], rows[other]), " ");
+  };
+  for (const row of table.tBodies[0].rows) {
+    const pick = document.createElement("input");
+    pick.type = "checkbox";
+    pick.className = "pick";
+    pick.title = "compare";
+    pick.setAttribute("aria-label", `compare ${row.dataset.label}`);
+    pick.addEventListener("change", update);
+    picks.push(pick);
+    row.cells[0].prepend(pick);
+  }
+  table.parentElement.after(chosen);
+}
+
+function pairOf(pages, one, other) {
+  const names = [`${other.dataset.run}-${one.dataset.run}`, `${one.dataset.run}-${other.dataset.run}`];
+  const name = names.find((text) => pages.has(text)), link = document.createElement(name ? "a" : "span");
+  if (name) link.href = `compared/${name}.html`;
+  link.textContent = `${one.dataset.label} and ${other.dataset.label}` +
+    (name ? "" : `: no page yet; parley site --compare ${other.dataset.run}:${one.dataset.run} writes it`);
+  return link;
 }
 
 const WORDS = "and as assert async await boolean break case catch class const continue def del do double elif else except export extends " +
@@ -118,6 +151,7 @@ for (const row of document.querySelectorAll("tr:not([hidden])")) aligned(row);
 for (const table of document.querySelectorAll("table.sorted")) {
   const view = foldable(table);
   if (table.dataset.filters) filterable(table, view);
+  if (table.dataset.pairs !== undefined) comparable(table);
   sortable(table, view);
 }
 for (const code of document.querySelectorAll("pre.code code")) if (code.textContent.length < 50000) coloured(code);

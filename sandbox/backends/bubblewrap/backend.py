@@ -26,7 +26,7 @@ from sandbox.host.shared_folder import shared_folder
 from sandbox.host.slots import hold_slot, slot_count, uid_of
 from sandbox.host.supervision import Channels, Command, Ending, completed, memory_file, supervise
 from sandbox.interface import Completed
-from sandbox.workspace.interface import WorkFolder
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, WorkFolder
 from schemas.errors import HostShortage, SandboxUnavailable
 from schemas.run import Limits
 
@@ -44,6 +44,7 @@ class BubblewrapSandbox:
     See `sandbox.interface.Sandbox` and `sandbox.workspace.interface.HoldsWorkspaces`.
 
     Args:
+        packages: folders of packages in place of those installed beside Parley.
         bwrap_path: the program `bwrap`; the one on PATH otherwise.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
@@ -52,10 +53,19 @@ class BubblewrapSandbox:
     name = "bubblewrap"
     isolated = True
     has_host_packages = True
+    takes_packages = True
     works_in_memory = True
     """Whether a workspace's folder may lie in the memory of this host."""
 
-    def __init__(self, *, bwrap_path: str | None = None, slots: int | None = None, slot_directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        packages: tuple[str, ...] = (),
+        bwrap_path: str | None = None,
+        slots: int | None = None,
+        slot_directory: Path | None = None,
+    ) -> None:
+        self.packages = packages
         self._bwrap_option = bwrap_path
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
@@ -69,7 +79,7 @@ class BubblewrapSandbox:
         check_python(self)
 
     def fingerprint(self) -> str:
-        return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest()}"
+        return f"bubblewrap {bwrap_version(self._bwrap())}; {environment_digest(self.packages)}"
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["BubblewrapSession"]:
@@ -98,7 +108,9 @@ class BubblewrapSandbox:
             stack.enter_context(hold_slot(self._slots, self._slot_directory, limits.memory_mb))
             group = stack.enter_context(memory_cgroup(limits.memory_mb * MIB))
             uid = uid_of(0, folder.path)
-            session = BubblewrapSession(self._bwrap(), limits, uid, group, Folders(folder.place, folder.binds, folder.shown))
+            hides_packages = ENVIRONMENT_PLACE in folder.shown
+            folders = Folders(folder.place, folder.binds, folder.shown, hides_packages)
+            session = BubblewrapSession(self._bwrap(), limits, uid, group, folders)
             return session.run(argv, stdin=stdin, is_over=is_over)
 
     def _bwrap(self) -> str:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
-from sandbox.backends.docker.daemon import client
-from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, had, pinned, prepared
+from sandbox.backends.docker.daemon import client, daemon_version
+from sandbox.backends.docker.image import HARNESS_DIRECTORY, IMAGE_VARIABLE, UID, Image, copy_folder, inspected, pinned, prepared
 from sandbox.backends.docker.owner import reap
 from sandbox.backends.docker.pool import WarmContainers
+from sandbox.backends.docker.pulling import digest_of
 from sandbox.backends.docker.scratch import TEMPORARY, WORKING_DIRECTORY
 from sandbox.host.file_archive import checked_name
 from sandbox.host.python_environment import REPORT_VARIABLE, clean_environment
@@ -26,7 +27,7 @@ from sandbox.host.rlimits import bounds
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Ending, completed
 from sandbox.interface import Completed
-from sandbox.workspace.interface import COMMAND_LIMITS, WorkFolder
+from sandbox.workspace.interface import COMMAND_LIMITS, ENVIRONMENT_PLACE, WorkFolder
 from schemas.errors import SandboxUnavailable
 from schemas.run import Limits
 
@@ -97,14 +98,22 @@ class DockerSandbox:
                 f"{done.stderr.decode(errors='replace')[-300:].strip()}"
             )
 
+    def check_daemon(self) -> None:
+        """Raise SandboxUnavailable where no daemon answers."""
+        daemon_version(self._base_url)
+
+    def has_image(self, image: str) -> bool:
+        """Return whether the daemon has an image of this name."""
+        return inspected(client(self._base_url, self._slots).api, image) is not None
+
     def pinned_by_digest(self, image: str) -> str:
-        """An image's name that can only ever mean this one, for a name with a tag; it is pulled where it is not here.
+        """Return a name that can only ever mean the image that a name with a tag means now. Nothing is pulled.
 
         Raises:
             SourceUnreadable: no registry has such an image.
             SandboxUnavailable: nothing can be known of it: no daemon answers, or no registry does.
         """
-        return had(client(self._base_url, self._slots).api, image)
+        return digest_of(client(self._base_url, self._slots).api, image)
 
     def fingerprint_of_images(self) -> str:
         """The fingerprint of a run whose programs all name images; which ones is in each program's own id."""
@@ -138,8 +147,12 @@ class DockerSandbox:
         copy_folder(client(self._base_url, self._slots).api, pinned(self._image), path, into)
 
     def _session(self, limits: Limits, keep_files: bool, folder: WorkFolder | None = None) -> "DockerSession":
+        name = pinned(self._image)
         with _making_ready:
-            containers, image = _made_ready(self._base_url, pinned(self._image), self._slots, os.getpid())
+            containers, image = _made_ready(self._base_url, name, self._slots, os.getpid())
+            api = client(self._base_url, self._slots).api
+            if inspected(api, image.id) is None:  # removed with its image, which was pulled again since
+                image = prepared(api, name)
         return DockerSession(containers, image, self._runtime, self._cpus, limits, keep_files, folder)
 
 
@@ -230,7 +243,8 @@ class DockerSession:
         shape = Shape(self._image, self._runtime, self._cpus, wanted.memory_mb, wanted.processes, wanted.tmp_mb)
         if self._folder is not None:
             user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
-            shape = replace(shape, user=user, binds=tuple(self._folder.binds.items()), shown=tuple(self._folder.shown.items()))
+            binds, shown = tuple(self._folder.binds.items()), tuple(self._folder.shown.items())
+            shape = replace(shape, user=user, binds=binds, shown=shown, hidden=self._hidden(shape, self._folder))
         if self._held is not None and self._held[0] != shape:
             self._drop()
         if self._held is None:
@@ -238,6 +252,14 @@ class DockerSession:
                 raise SandboxUnavailable("docker: the session's container has ended, and its files with it")
             self._held = (shape, self._containers.take(shape))
         return self._held[1]
+
+    def _hidden(self, shape: Shape, folder: WorkFolder) -> tuple[str, ...]:
+        """Return folders of packages that no command must see: a later release of the project under repair may be there."""
+        if ENVIRONMENT_PLACE not in folder.shown:
+            return ()
+        prefixes = [Path(place) for place, outside in folder.shown.items() if place == outside]
+        beside = [str(found) for prefix in prefixes for found in sorted(prefix.glob("lib/python3*/*-packages"))]
+        return (*self._containers.packages_of(shape), *beside)
 
     def _to_empty(self) -> tuple[str, ...]:
         lasting = self._folder.binds if self._folder else (WORKING_DIRECTORY,) if self._keep_files else ()

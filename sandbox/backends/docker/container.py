@@ -27,6 +27,7 @@ GRACE_S = 10.0
 _LAUNCH = f"import sys; sys.path.insert(0, {PLACE!r}); from sandbox.backends.docker.launcher import main; main()"
 _LAUNCHER_MB = 32
 _LOOK_S = 0.25
+_EMPTY = "ro,nosuid,nodev,noexec,mode=755,size=4k"
 _MOST_FILES = 65536
 _LONGEST_ANSWER = 256 * MIB
 _STDOUT = 1
@@ -48,6 +49,8 @@ class Shape:
     """Writable folders that last: place inside, folder on the daemon's machine. The others are tmpfs."""
     shown: tuple[tuple[str, str], ...] = ()
     """Folders that can only be read: place inside, folder on the daemon's machine."""
+    hidden: tuple[str, ...] = ()
+    """Folders inside in whose place an empty one stands."""
 
 
 @dataclass
@@ -81,6 +84,8 @@ class Container:
     stream: "_Stream"
     python: str = ""
     """Its interpreter, once the launcher has said so."""
+    packages: tuple[str, ...] = ()
+    """Folders of packages of the image's Pythons, once the launcher has said so."""
 
     def is_alive(self) -> bool:
         """Whether the launcher still listens."""
@@ -179,7 +184,8 @@ def start(api: Any, shape: Shape) -> Container:
             stream = _Stream(api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
             api.start(made)
         container = Container(api, made, stream)
-        container.python = _greeting(container)["python"]
+        greeting = _greeting(container)
+        container.python, container.packages = greeting["python"], tuple(greeting["packages"])
     except BaseException:  # a signal too: nobody else knows of the container
         remove(api, made)
         raise
@@ -203,7 +209,8 @@ def _host_config(api: Any, shape: Shape) -> Any:
     return api.create_host_config(
         network_mode="none",
         read_only=True,
-        tmpfs={place: scratch for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in binds},
+        tmpfs={place: scratch for place in (WORKING_DIRECTORY, *TEMPORARY) if place not in binds}
+        | dict.fromkeys(shape.hidden, _EMPTY),
         mounts=[
             {"Type": "bind", "Source": source, "Target": place, "ReadOnly": (place, source) in shape.shown}
             for place, source in (*shape.binds, *shape.shown)

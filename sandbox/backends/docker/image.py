@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.backends.docker.daemon import daemon_faults
 from sandbox.backends.docker.owner import OWNER, owner_label, remove
 from sandbox.host.python_environment import HARNESS
-from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable
+from schemas.errors import ConfigError, SandboxUnavailable
 
 IMAGE_VARIABLE = "PARLEY_DOCKER_IMAGE"
 PLACE = "/parley"
@@ -26,8 +26,6 @@ UID = 20000
 """User and group of the launcher and of programs. No slot of bubblewrap has it: the kernel counts a user's processes together."""
 BASE = "parley.base"
 _REPOSITORY = "parley-sandbox"
-_NO_SUCH_IMAGE = ("manifest unknown", "repository does not exist", "not found: manifest")
-"""What registries say of an image that they do not have, where the daemon passes it on without a status."""
 _PINNED = re.compile(r"(?:\S+@)?sha256:[0-9a-f]{64}")
 _OURS = Path(__file__).parents[2]
 _DOCKER = tuple(f"backends/docker/{name}.py" for name in ("__init__", "messages", "scratch", "launcher"))
@@ -82,13 +80,13 @@ def prepared(api: Any, name: str) -> Image:
     Raises:
         SandboxUnavailable: the daemon does not have the image, or cannot add the layer.
     """
-    base = _inspected(api, name)
+    base = inspected(api, name)
     if base is None:
         get = f"docker pull {name}" if "@" in name else f"{_BUILDING} && {_NAMING}"
         raise SandboxUnavailable(f"docker: its daemon has no image {name}: {get}")
     layer = _layer()
     tag = f"{base['Id'].removeprefix('sha256:')[:16]}-{hashlib.sha256(layer).hexdigest()[:16]}"
-    image = _inspected(api, f"{_REPOSITORY}:{tag}") or _added(api, base["Id"], layer, tag)
+    image = inspected(api, f"{_REPOSITORY}:{tag}") or _added(api, base["Id"], layer, tag)
     if image["RootFS"]["Layers"][:-1] != base["RootFS"]["Layers"]:
         raise SandboxUnavailable(
             f"docker: {_REPOSITORY}:{tag} is not {name} with Parley's layer: "
@@ -129,53 +127,8 @@ def _plain(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
     return tarfile.tar_filter(member.replace(uid=os.getuid(), gid=os.getgid(), uname="", gname="", deep=False), into)
 
 
-def had(api: Any, name: str) -> str:
-    """An image's name that can only ever mean this one; it is pulled where the daemon does not have it.
-
-    Args:
-        api: the SDK's `APIClient`.
-        name: with a tag, or pinned by digest.
-
-    Returns:
-        `NAME@sha256:<64 digits>` of an image that a registry has, else its id.
-
-    Raises:
-        SourceUnreadable: no registry has such an image.
-        SandboxUnavailable: it is not here, and nothing is known of it: no registry answers, say.
-    """
-    found = _inspected(api, name)
-    if found is None:
-        _pull(api, name)
-        found = _inspected(api, name)
-    if found is None:
-        raise SandboxUnavailable(f"docker: the image {name} was pulled, and is not there: see the daemon's log")
-    whole = name.partition("@")[0]
-    repository = whole.rpartition(":")[0] if ":" in whole.rpartition("/")[2] else whole
-    known = [digest for digest in found.get("RepoDigests") or () if digest.partition("@")[0] == repository]
-    return min(known, default=found["Id"])
-
-
-def _pull(api: Any, name: str) -> None:
-    from docker.errors import APIError, NotFound
-
-    why = ""
-    with daemon_faults(f"pull the image {name}"):
-        try:
-            for event in api.pull(name, stream=True, decode=True):
-                why = str(event.get("error") or why)
-        except NotFound as error:
-            raise SourceUnreadable(f"no registry has the Docker image {name}: {error.explanation}") from error
-        except APIError as error:
-            why = str(error.explanation)
-    if any(sign in why.lower() for sign in _NO_SUCH_IMAGE):
-        raise SourceUnreadable(f"no registry has the Docker image {name}: {why}")
-    if why:
-        raise SandboxUnavailable(
-            f"docker could not pull the image {name}: {why}; its registry has to be reached once (`docker pull {name}`)"
-        )
-
-
-def _inspected(api: Any, name: str) -> dict[str, Any] | None:
+def inspected(api: Any, name: str) -> dict[str, Any] | None:
+    """Return the daemon's facts about an image; None where the daemon does not have it."""
     from docker.errors import ImageNotFound
 
     with daemon_faults(f"look at the image {name}"):

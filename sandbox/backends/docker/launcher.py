@@ -9,6 +9,7 @@ memory nor descriptors, and the container's system-call filter denies ptrace and
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import resource
 import select
@@ -33,6 +34,13 @@ _FIRST_TO_DIE = "1000"
 _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
+def _package_folders() -> list[str]:
+    """Return the folders of packages of the image's Pythons."""
+    roots = sorted({"/usr", "/usr/local", sys.prefix, sys.base_prefix})
+    found = {folder for root in roots for folder in glob.glob(f"{root}/lib/python3*/*-packages")}
+    return sorted(folder for folder in found if os.path.isdir(folder) and not os.path.islink(folder))
+
+
 def main() -> None:
     """Serve commands until the connection ends."""
     _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -43,7 +51,7 @@ def main() -> None:
     requests, replies = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), 0)
     os.dup2(2, 1)
-    _send(replies, pack({"ready": True, "python": sys.executable}))
+    _send(replies, pack({"ready": True, "python": sys.executable, "packages": _package_folders()}))
     used = False
     while True:
         try:

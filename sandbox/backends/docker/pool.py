@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from sandbox.backends.docker.container import Container, Shape
+from sandbox.backends.docker.image import Image
 from schemas.errors import SandboxUnavailable
 
 _FAREWELL_S = 20.0
@@ -32,6 +33,8 @@ class WarmContainers:
         self._leaving = threading.BoundedSemaphore(2 * capacity)
         self._threads: set[threading.Thread] = set()
         self._closed = False
+        self._asking = threading.Lock()
+        self._packages: dict[Image, tuple[str, ...]] = {}
         atexit.register(self.close)
 
     def take(self, shape: Shape) -> Container:
@@ -52,6 +55,15 @@ class WarmContainers:
         container = self._start(shape)
         self._keep_ready(shape)
         return container
+
+    def packages_of(self, shape: Shape) -> tuple[str, ...]:
+        """Return the folders of packages of the Pythons of a shape's image. One container is asked. Raises SandboxUnavailable."""
+        with self._asking:
+            if shape.image not in self._packages:
+                container = self._start(shape)
+                self._packages[shape.image] = container.packages
+                self.discard(container)
+            return self._packages[shape.image]
 
     def discard(self, container: Container) -> None:
         """Remove a container, soon; waits only where many are being removed already."""

@@ -44,6 +44,7 @@ class ZygoteSandbox:
 
     Args:
         preload: modules that runs find loaded, such as `numpy`; missing ones are skipped.
+        packages: folders of packages in place of those installed beside Parley.
         bwrap_path: the program to use; `bwrap` on PATH otherwise.
         slots: programs at once on this host; one per CPU otherwise.
         slot_directory: folder of the slots' lock files.
@@ -52,6 +53,7 @@ class ZygoteSandbox:
     name = "zygote"
     isolated = True
     has_host_packages = True
+    takes_packages = True
     works_in_memory = True
     """Whether a workspace's folder may lie in the memory of this host."""
     preloads = True
@@ -60,11 +62,13 @@ class ZygoteSandbox:
         self,
         *,
         preload: tuple[str, ...] = (),
+        packages: tuple[str, ...] = (),
         bwrap_path: str | None = None,
         slots: int | None = None,
         slot_directory: Path | None = None,
     ) -> None:
         self._preload = tuple(preload)
+        self.packages = packages
         self._bwrap_option = bwrap_path
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
@@ -79,14 +83,14 @@ class ZygoteSandbox:
 
     def fingerprint(self) -> str:
         version = bwrap_version(bwrap_path(self._bwrap_option))
-        loaded = ", ".join(f"{name} {_version(name)}" for name in self._preload) or "nothing"
-        return f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest()}"
+        loaded = ", ".join(f"{name} {_version(name, self.packages)}" for name in self._preload) or "nothing"
+        return f"zygote in bubblewrap {version}, {loaded} loaded; {environment_digest(self.packages)}"
 
     @contextmanager
     def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator["ZygoteSession"]:
         bwrap = bwrap_path(self._bwrap_option)
         with hold_slot(self._slots, self._slot_directory, limits.memory_mb) as slot:
-            lease = Lease(kind(bwrap, uid_of(slot, self._slot_directory), self._preload))
+            lease = Lease(kind(bwrap, uid_of(slot, self._slot_directory), self._preload, self.packages))
             try:
                 if keep_files:
                     lease.keep_directory(limits.tmp_mb * MIB)
@@ -227,8 +231,7 @@ def _kill(first: int) -> None:
         signal.pidfd_send_signal(first, signal.SIGKILL)
 
 
-def _version(module: str) -> str:
-    try:
-        return importlib.metadata.version(module)
-    except importlib.metadata.PackageNotFoundError:
-        return "(no version)"
+def _version(module: str, folders: tuple[str, ...]) -> str:
+    look = importlib.metadata.distributions
+    found = next(iter(look(name=module, path=list(folders)) if folders else look(name=module)), None)
+    return "(no version)" if found is None else found.version

@@ -19,6 +19,8 @@ class Kind:
     bwrap: str
     uid: int
     preload: tuple[str, ...]
+    packages: tuple[str, ...]
+    """Folders that `preload` is loaded from; Parley's own where there are none."""
     python: tuple[str, ...]
     """Interpreter and shown folders."""
     home: str
@@ -26,13 +28,13 @@ class Kind:
 
     def start(self) -> Zygote:
         """Start a zygote of this kind."""
-        return Zygote(self.bwrap, self.uid, self.preload)
+        return Zygote(self.bwrap, self.uid, self.preload, self.packages)
 
 
-def kind(bwrap: str, uid: int, preload: tuple[str, ...]) -> Kind:
+def kind(bwrap: str, uid: int, preload: tuple[str, ...], packages: tuple[str, ...] = ()) -> Kind:
     """The kind of zygote that would be started now."""
     home = os.path.abspath(os.environ.get("PARLEY_HOME") or ".parley")
-    return Kind(bwrap, uid, preload, (interpreter(), *python_roots()), home)
+    return Kind(bwrap, uid, preload, packages, (interpreter(), *python_roots()), home)
 
 
 _lock = threading.Lock()

@@ -71,7 +71,7 @@ class Zygote:
         SandboxUnavailable: it does not get up; says why.
     """
 
-    def __init__(self, bwrap: str, uid: int, preload: Sequence[str]) -> None:
+    def __init__(self, bwrap: str, uid: int, preload: Sequence[str], packages: tuple[str, ...] = ()) -> None:
         end_abandoned()
         self._stack = ExitStack()
         try:
@@ -81,7 +81,7 @@ class Zygote:
             self._stack.callback(self._control.close)
             with theirs:
                 self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
-            self._resident = self._resident_at_first = self._load(tuple(preload))
+            self._resident = self._resident_at_first = self._load(tuple(preload), packages or package_folders())
         except BaseException:  # a signal too: a half-made object has nobody to close it
             self._stack.close()
             raise
@@ -154,13 +154,13 @@ class Zygote:
         self._stack.pop_all()
         self._control.close()
 
-    def _load(self, preload: tuple[str, ...]) -> int:
+    def _load(self, preload: tuple[str, ...], folders: tuple[str, ...]) -> int:
         told = {
             "as_root": os.geteuid() == 0,
             "filter": denied_calls_bpf(),
             "always": ALWAYS_LOADED,
             "preload": preload,
-            "folders": package_folders(),
+            "folders": folders,
             "roots": python_roots(),
         }
         with ExitStack() as stack:

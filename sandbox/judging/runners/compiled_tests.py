@@ -4,10 +4,12 @@ A trusted main inside the sandbox runs the program and reports its end under the
 """
 
 import hmac
+import re
 import secrets
+from collections.abc import Sequence
 
 from sandbox.host.python_environment import HARNESS
-from sandbox.interface import Completed, Sandbox
+from sandbox.interface import Completed, Sandbox, Session
 from sandbox.judging.judged_run import harmless, of_cases
 from sandbox.judging.runners.programs import JavaProgram, JavaScriptProgram
 from sandbox.judging.runners.toolchains import (
@@ -28,6 +30,8 @@ _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xsh
 _OPENED = ("--add-opens", "java.base/java.io=ALL-UNNAMED")
 """Lets the trusted main write to the report's descriptor."""
 _COMPILER_S, _COMPILER_WALL_S = 30.0, 120.0
+_MAIN = re.compile(r"\bMain\b")
+_NO_TEST = "\nclass Main { public static void main(String[] arguments) {} }\n"
 
 
 def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramVerdict:
@@ -37,20 +41,66 @@ def run_java(sandbox: Sandbox, program: JavaProgram, limits: Limits) -> ProgramV
         Unscorable: there is no JDK in the sandbox.
         SandboxUnavailable: there is no sandbox.
     """
-    bounds = runtime_limits(limits)
-    heap = f"-Xmx{max(64, limits.memory_mb * 3 // 4)}m"
-    source = (program.prompt + program.completion + program.test).encode("utf-8", "surrogatepass")
-    files = {"Main.java": source, "ParleyMain.java": (HARNESS / "ParleyMain.java").read_bytes()}
-    compiler = ("javac", f"-J{heap}", *(f"-J{option}" for option in _JVM), "-nowarn", "-d", ".", *files)
     secret = secrets.token_hex(16)
-    with sandbox.session(bounds, keep_files=True) as session:
-        compiling = bounds.model_copy(update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S})
-        compiled = session.run(compiler, files=files, limits=compiling)
-        require_command(compiled, "javac", JAVA_REMEDY)
+    with sandbox.session(runtime_limits(limits), keep_files=True) as session:
+        compiled = _compile(session, program.prompt + program.completion + program.test, limits)
         if compiled.exit_code != 0:
-            return _verdict("Main", *_ended(compiled, compiling), compiled)
-        done = session.run(("java", heap, *_JVM, *_OPENED, "-cp", ".", "ParleyMain"), stdin=f"{secret}\n".encode())
+            return _verdict("Main", *_ended(compiled, _compiler_limits(limits)), compiled)
+        done = session.run(_java(limits), stdin=f"{secret}\n".encode())
     return _judged("Main", done, secret, limits, "java", JAVA_REMEDY)
+
+
+def run_java_together(sandbox: Sandbox, programs: Sequence[JavaProgram], limits: Limits) -> Sequence[ProgramVerdict | None]:
+    """Compile one answer with the tests of all its programs at once, and run these in one process, each with classes of its own.
+
+    Args:
+        programs: of equal prompt and completion.
+
+    Returns:
+        The verdict of each program that passes so, or of all where the answer alone does not compile; None for those that are to
+        be run alone.
+
+    Raises:
+        Unscorable, SandboxUnavailable: as `run_java`.
+    """
+    answer, nothing = programs[0].prompt + programs[0].completion, [None] * len(programs)
+    if _MAIN.search(answer) or any(len(_MAIN.findall(program.test)) != 1 for program in programs):
+        return nothing  # `Main` is also a name of the answer's, or of the test's own code
+    names = [f"ParleyCase{number}" for number in range(len(programs))]
+    tests = [_MAIN.sub(name, program.test) for name, program in zip(names, programs, strict=True)]
+    secret = secrets.token_hex(16)
+    with sandbox.session(runtime_limits(limits), keep_files=True) as session:
+        if _compile(session, "\n".join((answer, *tests)), limits).exit_code != 0:
+            compiled = _compile(session, answer + _NO_TEST, limits)
+            if compiled.exit_code in (None, 0) or compiled.timed_out or compiled.out_of_memory:
+                return nothing
+            return [_verdict("Main", *_ended(compiled, _compiler_limits(limits)), compiled)] * len(programs)
+        done = session.run((*_java(limits), *names), stdin=f"{secret}\n".encode())
+    words = _words(done, secret)
+    if words is None or done.exit_code != 0:
+        return nothing
+    share = done.model_copy(update={"wall_s": done.wall_s / len(names)})
+    return [_verdict("Main", Outcome.PASSED, "", share) if f"ended {name}" in words else None for name in names]
+
+
+def _compile(session: Session, source: str, limits: Limits) -> Completed:
+    files = {"Main.java": source.encode("utf-8", "surrogatepass"), "ParleyMain.java": (HARNESS / "ParleyMain.java").read_bytes()}
+    compiler = ("javac", f"-J{_heap(limits)}", *(f"-J{option}" for option in _JVM), "-nowarn", "-d", ".", *files)
+    compiled = session.run(compiler, files=files, limits=_compiler_limits(limits))
+    require_command(compiled, "javac", JAVA_REMEDY)
+    return compiled
+
+
+def _compiler_limits(limits: Limits) -> Limits:
+    return runtime_limits(limits).model_copy(update={"cpu_s": max(_COMPILER_S, limits.cpu_s), "wall_s": _COMPILER_WALL_S})
+
+
+def _heap(limits: Limits) -> str:
+    return f"-Xmx{max(64, limits.memory_mb * 3 // 4)}m"
+
+
+def _java(limits: Limits) -> tuple[str, ...]:
+    return ("java", _heap(limits), *_JVM, *_OPENED, "-cp", ".", "ParleyMain")
 
 
 def run_javascript(sandbox: Sandbox, program: JavaScriptProgram, limits: Limits) -> ProgramVerdict:
@@ -77,11 +127,17 @@ def _judged(name: str, done: Completed, secret: str, limits: Limits, tool: str, 
             f"{tool} did not start the program in the sandbox (exit {done.exit_code}, signal {done.signal}): "
             f"{harmless(done.stderr.decode(errors='replace'))[-300:].strip() or 'no message'}; {remedy}"
         )
-    said = [line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()]
-    words = [line[len(secret) + 1 :] for line in said if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())]
-    if done.exit_code == 0 and "ended" in words and len(words) == len(said):
+    words = _words(done, secret)
+    if done.exit_code == 0 and words is not None and "ended" in words:
         return _verdict(name, Outcome.PASSED, "", done)
     return _verdict(name, *_ended(done, limits), done)
+
+
+def _words(done: Completed, secret: str) -> list[str] | None:
+    """Return what the trusted main reported; None where anything else wrote into the report."""
+    said = [line.decode("utf-8", "replace") for line in done.report.removeprefix(_READY).splitlines()]
+    words = [line[len(secret) + 1 :] for line in said if hmac.compare_digest(line[: len(secret)].encode(), secret.encode())]
+    return words if done.report.startswith(_READY) and len(words) == len(said) else None
 
 
 def _ended(done: Completed, limits: Limits) -> tuple[Outcome, str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sandbox.interface import Sandbox
 from sandbox.judging.joint_run import run_together
 from sandbox.judging.judged_run import LONGEST_DETAIL, PythonTests, run_units
-from sandbox.judging.runners.compiled_tests import run_java, run_javascript
+from sandbox.judging.runners.compiled_tests import run_java, run_java_together, run_javascript
 from sandbox.judging.runners.programs import (
     AssertProgram,
     CheckProgram,
@@ -66,10 +66,9 @@ def run_answer(
     n_runs = 0
     for group in _groups(programs) if sandbox.isolated else ():
         n_runs += 1
-        tests = [python_tests(program, longest) for program in group.values()]
         try:
-            said = run_together(sandbox, next(iter(group.values())).code, tests, limits)
-        except SandboxUnavailable:  # each says it of itself
+            said = _run_group(sandbox, list(group.values()), limits, longest)
+        except (SandboxUnavailable, Unscorable):  # each says it of itself
             continue
         found |= {n: verdict for n, verdict in zip(group, said, strict=True) if verdict is not None}
     for n, program in enumerate(programs):
@@ -82,12 +81,25 @@ def run_answer(
     return tuple(found[n] for n in range(len(programs))), n_runs
 
 
-def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram]]:
+def _run_group(
+    sandbox: Sandbox, programs: Sequence[PythonProgram | JavaProgram], limits: Limits, longest: int
+) -> Sequence[ProgramVerdict | None]:
+    java = [program for program in programs if isinstance(program, JavaProgram)]
+    if java:
+        return run_java_together(sandbox, java, limits)
+    python = [program for program in programs if isinstance(program, PythonProgram)]
+    return run_together(sandbox, python[0].code, [python_tests(program, longest) for program in python], limits)
+
+
+def _groups(programs: Sequence[TestProgram]) -> list[dict[int, PythonProgram | JavaProgram]]:
     """Programs by their place that have the same code and run it alike; of groups of one there is none."""
-    groups: dict[tuple[bool, str], dict[int, PythonProgram]] = {}
+    groups: dict[tuple[str, str], dict[int, PythonProgram | JavaProgram]] = {}
     for n, program in enumerate(programs):
-        if isinstance(program, PythonProgram):
-            groups.setdefault((isinstance(program, UnittestProgram), program.code), {})[n] = program
+        if isinstance(program, JavaProgram):
+            groups.setdefault(("java", f"{program.prompt}\0{program.completion}"), {})[n] = program
+        elif isinstance(program, PythonProgram):
+            kind = "unittest" if isinstance(program, UnittestProgram) else "python"
+            groups.setdefault((kind, program.code), {})[n] = program
     return [group for group in groups.values() if len(group) > 1]
 
 

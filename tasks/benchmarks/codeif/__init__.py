@@ -6,20 +6,21 @@ from schemas.run import Limits
 from tasks.benchmarks.codeif.cast import cast, planned_texts
 from tasks.benchmarks.codeif.construction.building import CONSTRUCTION as TASKS
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
+from tasks.benchmarks.codeif.construction.repository_tasks import CONSTRUCTION as REPOSITORY_TASKS
 from tasks.benchmarks.codeif.exports import EXPORTS
 from tasks.benchmarks.codeif.programs import test_runs
 from tasks.benchmarks.codeif.recording import import_recording, recorded_data
 from tasks.benchmarks.codeif.repositories.projects import LAYOUT
-from tasks.benchmarks.codeif.repositories.repository import RESOURCE, fits, self_test, source_of
+from tasks.benchmarks.codeif.repositories.repository import CONSTRUCTION_REPOSITORIES, RESOURCE, fits, self_test, source_of
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
-from tasks.benchmarks.codeif.scoring import METRICS, due, score
+from tasks.benchmarks.codeif.scoring import MEASURES, METRICS, due, score
 from tasks.benchmarks.codeif.settings import SETTINGS
 from tasks.benchmarks.codeif.stage import BENCHMARK_NAME, stage
-from tasks.benchmarks.codeif.strategies import PACKAGES
+from tasks.benchmarks.codeif.strategies import PACKAGES, strategy_slots
 from tasks.benchmarks.contract import Benchmark, Data, Programs, Scores
 from tasks.benchmarks.placed_trees import trees_below_resources
 from tasks.benchmarks.play import Play
-from tasks.benchmarks.results import Recordings, Results
+from tasks.benchmarks.results import Axis, Recordings, Results
 from tasks.benchmarks.setting import About
 from tasks.metrics.instruction_following import (
     conversation_accuracy_fraction,
@@ -41,16 +42,18 @@ BENCHMARK = Benchmark(
     data=Data(
         stage=stage,
         sample=files(__name__) / "sample",
-        versions=("current", "v0", LEVEL_1, "sample", SAMPLE_REPOSITORIES, CONSTRUCTION),
+        versions=("current", "v0", LEVEL_1, "sample", SAMPLE_REPOSITORIES, CONSTRUCTION, CONSTRUCTION_REPOSITORIES),
         default_version="current",
         bundled={
             SAMPLE_REPOSITORIES: files(__name__) / "sample" / "repositories",
             CONSTRUCTION: files(__name__) / "sample" / "construction",
+            CONSTRUCTION_REPOSITORIES: files(__name__) / "sample" / "repositories",
         },
         resources={RESOURCE: "Projects in DevEval's layout, DOMAIN/PROJECT: `parley build codeif-repos --out DIR` lays them out"},
         furnish=trees_below_resources(source_of, fits),
         self_test=self_test,
         demo=files(__name__) / "demo.yaml",
+        public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
     play=Play(cast=cast, user_texts=planned_texts),
@@ -73,7 +76,13 @@ BENCHMARK = Benchmark(
         marts=tuple(files(__name__) / "marts" / name for name in ("codeif_turns.sql", "codeif_strategies.sql")),
         exports=EXPORTS,
         layouts={"repos": LAYOUT},
+        axes={
+            "turn": Axis("turn (instruction given)"),
+            "strategy_slot": Axis("instruction strategy", lambda level: {slot: n for n, slot in strategy_slots(level).items()}),
+            "round_pair": Axis("pair of turns (instruction and its feedback)"),
+        },
+        measures=MEASURES,
     ),
-    constructions={"tasks": TASKS},
+    constructions={"tasks": TASKS, "repository-tasks": REPOSITORY_TASKS},
     recordings=Recordings(answers=import_recording, raw_data=recorded_data),
 )

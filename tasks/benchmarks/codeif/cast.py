@@ -56,7 +56,7 @@ def _dynamic(request: CastRequest) -> Cast:
     subject = ReviewedSubject(
         chat=request.subject_seat(),
         programs=request.programs,
-        programs_of=lambda _, answer: wanted_programs(request.problem, request.dialog, reviewed, answer),
+        programs_of=lambda _, answer: wanted_programs(request.problem, request.dialog, reviewed, answer, request.options),
     )
     reviewer = InstructionReviewer(
         instructions=reviewed,

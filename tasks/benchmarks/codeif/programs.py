@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from schemas.dialog import Dialog
 from schemas.episode import Episode, Step
-from schemas.problem import Problem
+from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.verdict import CaseVerdict, Outcome
 from tasks.benchmarks.codeif.repositories.repository import place_of, source_of
 from tasks.benchmarks.codeif.settings import ANSWER_CLEANUP, DYNAMIC, TWO_ROUND, UPSTREAM_V0, reviewed_instructions
 from tasks.benchmarks.codeif.strategies import tested_instructions
 from tasks.benchmarks.contract import TestRun
+from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.setting import Options
 from tasks.dialogue.instruction_reviewer import Review
 from tasks.dialogue.programs import WantedProgram
-from tasks.language.code_block import first_python_block, upstream_v0_cleanup
+from tasks.language.code_block import upstream_v0_cleanup
+from tasks.language.markdown_code import ExtractedCode
 
 
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
@@ -22,15 +25,24 @@ def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mappi
     """
     found: list[TestRun] = []
     for turn, names in enumerate(tested_by_turn(episode, dialog), 1):
-        code = _code(episode, turn, options)
+        extracted = _code(problem, episode, turn, options)
+        code, is_readable = (None, True) if extracted is None else (extracted.code, extracted.is_readable)
         if source_of(dialog) is None:
             found += [
-                TestRun(turn, name, code, problem.instruction(name).suite.tests, reference=problem.reference_code)
+                TestRun(
+                    turn,
+                    name,
+                    code,
+                    problem.instruction(name).suite.tests,
+                    reference=problem.reference_code,
+                    is_readable=is_readable,
+                )
                 for name in names
             ]
         else:
             place, decides = place_of(problem, dialog, names)
-            found.append(TestRun.in_place(turn, code, _nodes(decides), place, decides, problem.reference_code))
+            nodes = _nodes(decides)
+            found.append(TestRun.in_place(turn, code, nodes, place, decides, problem.reference_code, is_readable))
     return tuple(found)
 
 
@@ -52,9 +64,11 @@ def tested_by_turn(episode: Episode, dialog: Dialog) -> Sequence[tuple[str, ...]
     return [tested_instructions(ids, turn) for turn in range(1, len(ids) + 1)]
 
 
-def wanted_programs(problem: Problem, dialog: Dialog, names: Sequence[str], answer: str) -> tuple[WantedProgram, ...]:
+def wanted_programs(
+    problem: Problem, dialog: Dialog, names: Sequence[str], answer: str, options: Options
+) -> tuple[WantedProgram, ...]:
     """The same programs for a review while the dialogue goes on."""
-    code = first_python_block(answer)
+    code = _program(problem, answer, options).code
     if source_of(dialog) is not None:
         place, decides = place_of(problem, dialog, names)
         return (WantedProgram("pytest", code, _nodes(decides), place),)
@@ -80,10 +94,16 @@ def _review(cases: Sequence[CaseVerdict]) -> Review:
     return Review(not missed, "" if not missed else f"{missed[0].name}\n{missed[0].detail}")
 
 
-def _code(episode: Episode, turn: int, options: Mapping[str, str]) -> str | None:
+def _program(problem: Problem, answer: str, options: Options) -> ExtractedCode:
+    return python_program(answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
+
+
+def _code(problem: Problem, episode: Episode, turn: int, options: Options) -> ExtractedCode | None:
     answer = episode.answer(turn)
     if answer is None:
         return None
-    code = first_python_block(answer)
+    found = _program(problem, answer, options)
     # Upstream judged base answers as they were and cleaned only the follow-ups.
-    return upstream_v0_cleanup(code) if options.get(ANSWER_CLEANUP) == UPSTREAM_V0 and turn > 1 else code
+    if options.get(ANSWER_CLEANUP) == UPSTREAM_V0 and turn > 1:
+        return ExtractedCode(upstream_v0_cleanup(found.code), found.is_readable)
+    return found

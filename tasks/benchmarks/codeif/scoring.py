@@ -35,6 +35,9 @@ class Round:
     """Instructions that its answer is held to."""
 
 
+USUAL_SHARE = 0.8
+"""Of the rounds that a dynamic dialogue may have, those that it usually has: most instructions need their round of feedback."""
+
 Needed = Callable[[Sequence[Round], int], Iterable[tuple[int, str]]]
 """(rounds, turn) -> the (turn, instruction) verdicts that a metric reads."""
 
@@ -53,6 +56,14 @@ def _past(rounds: Sequence[Round], turn: int) -> Iterable[tuple[int, str]]:
 
 
 Measured = tuple[tuple[TurnMetric, Needed, bool], ...]
+MEASURES = {
+    "ia": instruction_accuracy.name,
+    "ca_strict": conversation_accuracy_strict.name,
+    "ca_fraction": conversation_accuracy_fraction.name,
+    "ifr": instruction_forgetting_ratio.name,
+    "ife": instruction_following_efficiency.name,
+}
+"""Column of the result tables -> its metric."""
 METRICS: Measured = (
     (instruction_accuracy, _own, True),
     (conversation_accuracy_strict, _conversation, False),
@@ -76,7 +87,8 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
     """Accuracy of every turn that the dialog has; of a dynamic conversation all of its first turn: tests decide on more."""
     if setting == DYNAMIC:
         first = frozenset((1, metric.name) for metric, _, _ in _OF_SETTING[DYNAMIC])
-        return Due(most_rounds(dialog.instruction_ids), first, is_exact=False)
+        most = most_rounds(dialog.instruction_ids)
+        return Due(most, first, is_exact=False, usual=max(1, round(USUAL_SHARE * most)))
     turns = dialog.generated_turns
     return Due(len(turns), frozenset((turn, instruction_accuracy.name) for turn in turns), turns=turns)
 

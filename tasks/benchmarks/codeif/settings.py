@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from schemas.dialog import HistoryPolicy
 from tasks.benchmarks.codeif.prompt_texts import PROMPTS, REVIEW_PROMPTS
 from tasks.benchmarks.codeif.strategies import FUNCTIONALITY_EXTENSION
+from tasks.benchmarks.extraction import extraction_option
 from tasks.benchmarks.setting import Option, Setting
 from tasks.metrics.instruction_following import instruction_following_efficiency
 
@@ -19,6 +20,7 @@ _HISTORY = Option(
     affects="episode",
     always_in_id=True,
     help="what the model sees of the past: its own dialogue, or what the published n_round runs sent",
+    upstream=(UPSTREAM_V0,),
 )
 _ANSWER_CLEANUP = Option(
     name=ANSWER_CLEANUP,
@@ -27,6 +29,7 @@ _ANSWER_CLEANUP = Option(
     affects="scoring",
     always_in_id=True,
     help="upstream_v0 deletes docstrings and blank lines from follow-up answers, as the published verdicts were made",
+    upstream=(UPSTREAM_V0,),
 )
 _CONTEXT_TOKENS = Option(
     name=CONTEXT_TOKENS,
@@ -39,20 +42,20 @@ SETTINGS: Mapping[str, Setting] = {
     STATIC: Setting(
         name=STATIC,
         help="the instructions come in the dataset's order, without feedback (section 3.1)",
-        options=(_HISTORY, _ANSWER_CLEANUP, _CONTEXT_TOKENS),
+        options=(_HISTORY, _ANSWER_CLEANUP, _CONTEXT_TOKENS, extraction_option("scoring")),
         prompts=PROMPTS,
     ),
     DYNAMIC: Setting(
         name=DYNAMIC,
         help="tests choose the next instruction that is not met; one that fails gets one round of feedback (section 3.1)",
-        options=(_CONTEXT_TOKENS,),
+        options=(_CONTEXT_TOKENS, extraction_option("episode")),
         prompts=REVIEW_PROMPTS,
         metrics=(instruction_following_efficiency.name,),
     ),
     TWO_ROUND: Setting(
         name=TWO_ROUND,
         help="the base task, then one instruction, each instruction on its own: accuracy by strategy (section 5.3)",
-        options=(_CONTEXT_TOKENS,),
+        options=(_CONTEXT_TOKENS, extraction_option("scoring")),
         history=HistoryPolicy.FIRST_ROUND,
         prompts=PROMPTS,
     ),

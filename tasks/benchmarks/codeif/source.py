@@ -4,6 +4,7 @@ from pathlib import Path
 
 from schemas.errors import SourceUnreadable
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION
+from tasks.benchmarks.codeif.repositories.repository import CONSTRUCTION_REPOSITORIES
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1
 from tasks.benchmarks.raw_lines import SUFFIXES
 
@@ -29,6 +30,10 @@ def task_files(source: Path, dataset_version: str) -> tuple[Path, ...]:
         if found := next((found for place in places if (found := _files_in(place, REPOSITORY_FILES[:1]))), ()):
             return found
         raise SourceUnreadable(f"{source} holds no {REPOSITORY_FILES[0]}[.gz]. Give CodeIF-Bench's folder, or `repo` of it")
+    if dataset_version == CONSTRUCTION_REPOSITORIES:
+        if found := next((found for place in (source, source / "repo") if (found := _files_in(place, REPOSITORY_FILES))), ()):
+            return found
+        raise SourceUnreadable(f"{source} holds none of {', '.join(REPOSITORY_FILES)}[.gz]. Give the folder that holds them")
     places = _places(source, dataset_version)
     functions = next((found for place in places if (found := _files_in(place, (TASK_FILES,)))), ())
     beside = () if dataset_version in ("v0", CONSTRUCTION) else (source, source / "repo")

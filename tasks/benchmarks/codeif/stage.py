@@ -1,25 +1,33 @@
 """CodeIF-Bench's tasks as dialogs and problems: functions (L1 part 1) and repositories. Other rows go to quarantine."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
-from schemas.errors import SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION, read_comments
 from tasks.benchmarks.codeif.raw_row import RawRow, parse_row
 from tasks.benchmarks.codeif.repositories.raw_repository import parse_repository_row
-from tasks.benchmarks.codeif.repositories.repository import repository_dialog, repository_problem
+from tasks.benchmarks.codeif.repositories.repository import (
+    CONSTRUCTION_REPOSITORIES,
+    RAW_ROW,
+    repository_dialog,
+    repository_problem,
+)
 from tasks.benchmarks.codeif.repositories.repository_recording import LEVEL_1, published_turns
 from tasks.benchmarks.codeif.source import task_files
 from tasks.benchmarks.codeif.strategies import STRATEGIES, STRATEGY_SLOT, imported_packages, problem_id
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_object, quarantined_row, read_lines, relative_name
+from tasks.benchmarks.raw_lines import BadRow, Line, parse_object, read_lines, relative_name
+from tasks.benchmarks.staging import Staging
 
 BENCHMARK_NAME = "codeif"
 LEVEL = "L1"
+_REPLACED = ("prompt", "code", "context", "requirements", "multi-turn")
+"""Fields of a repository's row that a build writes itself, or leaves out."""
 
 
 def stage(source: Path, dataset_version: str) -> Staged:
@@ -32,30 +40,12 @@ def stage(source: Path, dataset_version: str) -> Staged:
     """
     files = task_files(source, dataset_version)
     turns = published_turns(source) if dataset_version == LEVEL_1 else {}
-    problems: list[Problem] = []
-    dialogs: list[Dialog] = []
-    quarantined: list[QuarantinedRow] = []
-    first_seen: dict[str, str] = {}
-    n_lines = n_faults = 0
+    staging = Staging(BENCHMARK_NAME, dataset_version)
     for path in files:
-        name = relative_name(path, source)
-        for item in read_lines(path):
-            if isinstance(item, Fault):
-                n_faults += 1
-                bad = BadRow(item.reason, item.detail)
-                quarantined.append(quarantined_row(BENCHMARK_NAME, dataset_version, name, item.number, bad))
-                continue
-            n_lines += 1
-            try:
-                problem, dialog = _stage_line(item, name, dataset_version, first_seen, turns)
-            except BadRow as bad:
-                quarantined.append(quarantined_row(BENCHMARK_NAME, dataset_version, name, item.number, bad, item.content))
-            else:
-                problems.append(problem)
-                dialogs.append(dialog)
-    if not n_lines:
-        raise SourceUnreadable(nothing_read(source, len(files), quarantined))
-    staged = Staged(tuple(dialogs), tuple(problems), tuple(quarantined), n_input=n_lines + n_faults)
+        file = relative_name(path, source)
+        staging.add_lines(file, read_lines(path), lambda line, file=file: _stage_line(line, file, dataset_version, turns))
+    staging.require_lines(source, len(files))
+    staged = staging.staged()
     return _with_comments(staged, source, dataset_version) if dataset_version == CONSTRUCTION else staged
 
 
@@ -73,34 +63,27 @@ def _with_comments(staged: Staged, source: Path, version: str) -> Staged:
 
 
 def _stage_line(
-    line: Line, file: str, dataset_version: str, first_seen: dict[str, str], turns: Mapping[str, tuple[str, ...]]
-) -> tuple[Problem, Dialog]:
-    """A row as it is, but for the turns that published runs had instead of its own."""
+    line: Line, file: str, dataset_version: str, turns: Mapping[str, tuple[str, ...]]
+) -> tuple[Problem, list[Dialog]]:
+    """Stage a row as it is, but for the turns that published runs had instead of its own."""
     raw = parse_object(line.content)
     if "namespace" in raw:
         published = turns.get(raw["namespace"]) if isinstance(raw["namespace"], str) else None
         raw |= {"multi-turn": list(published)} if published else {}
-        return _stage_repository(raw, file, line.number, dataset_version, first_seen)
+        return _stage_repository(raw, file, line.number, dataset_version)
     row = parse_row(raw)
-    identity = problem_id(row.task_id)
-    if identity in first_seen:
-        raise BadRow("duplicate_id", f"task_id {row.task_id} was in {first_seen[identity]} already; the first one is kept")
-    digest = _digest(raw)
-    problem = _problem(row, digest, dataset_version, file, line.number)
-    first_seen[identity] = f"{file}:{line.number}"
-    return problem, _dialog(row, problem)
+    problem = _problem(row, _digest(raw), dataset_version, file, line.number)
+    return problem, [_dialog(row, problem)]
 
 
-def _stage_repository(
-    raw: dict[str, Any], file: str, line: int, dataset_version: str, first_seen: dict[str, str]
-) -> tuple[Problem, Dialog]:
+def _stage_repository(raw: dict[str, Any], file: str, line: int, dataset_version: str) -> tuple[Problem, list[Dialog]]:
     row = parse_repository_row(raw)
     problem = repository_problem(row, _digest(raw), BENCHMARK_NAME, dataset_version, file, line)
-    if problem.problem_id in first_seen:
-        where = first_seen[problem.problem_id]
-        raise BadRow("duplicate_id", f"namespace {row.namespace} was in {where} already; the first one is kept")
-    first_seen[problem.problem_id] = f"{file}:{line}"
-    return problem, repository_dialog(row, problem)
+    dialog = repository_dialog(row, problem)
+    if dataset_version == CONSTRUCTION_REPOSITORIES:
+        handed_on = json.dumps({name: value for name, value in raw.items() if name not in _REPLACED}, ensure_ascii=False)
+        dialog = dialog.model_copy(update={"labels": (*dialog.labels, (RAW_ROW, handed_on))})
+    return problem, [dialog]
 
 
 def _digest(raw: dict[str, Any]) -> str:

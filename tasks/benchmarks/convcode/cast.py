@@ -6,11 +6,11 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.errors import ConfigError, UnknownName
 from schemas.feedback import ExecutionFeedback, Feedback, FeedbackSetting, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
-from schemas.run import Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, Coverage, compilation_text, compose, execution_text
+from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
-from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns
+from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, STATIC, feedback_turns, settings
 from tasks.benchmarks.convcode.verbal_prompts import expert_prompt, novice_prompt
 from tasks.benchmarks.play import CastRequest
 from tasks.dialogue.coding_subject import CodingSubject
@@ -18,12 +18,9 @@ from tasks.dialogue.feedback_environment import FeedbackEnvironment, Observation
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast
 from tasks.dialogue.simulated_feedback import FixedFeedback, SimulatedFeedback
-from tasks.language.code_block import first_python_block
 from tasks.language.prompt import fill
 
 HISTORY = HistoryPolicy.LAST_CODE_AND_FEEDBACK
-MOST_TOKENS_SPOKEN = 2048
-"""Bound of a simulated user's answer (appendix B)."""
 
 
 def cast(request: CastRequest) -> Cast:
@@ -53,18 +50,18 @@ def _static(request: CastRequest) -> Cast:
 
 def _live(request: CastRequest, feedback: FeedbackSetting) -> Cast:
     problem, turns = request.problem, feedback_turns(request.setting, request.options)
-    suite = problem.instruction(BASE_INSTRUCTION).suite
+    suite, code = problem.instruction(BASE_INSTRUCTION).suite, partial(code_of, problem, request.options)
     subject = CodingSubject(
         chat=request.subject_seat(HISTORY),
         programs=request.programs,
         suite=suite,
-        code_of=first_python_block,
+        code_of=code,
         recompile=partial(_recompile, problem.prompt),
     )
     environment = FeedbackEnvironment(
         opening=fill(PROMPTS["initial"], problem=problem.prompt),
         turns=turns,
-        code_of=first_python_block,
+        code_of=code,
         observe=partial(_observe, coverage=_coverage(request, feedback), tests=suite.tests),
         compose=partial(compose, problem.prompt),
         speaker=_speaker(request, feedback),
@@ -106,7 +103,7 @@ def _speaker(request: CastRequest, feedback: FeedbackSetting) -> SimulatedFeedba
     problem, is_expert = request.problem, feedback.verbal is VerbalFeedback.EXPERT
     return SimulatedFeedback(
         model=request.simulator,
-        sampling=Sampling(max_tokens=min(MOST_TOKENS_SPOKEN, request.sampling.max_tokens or MOST_TOKENS_SPOKEN)),
+        sampling=settings()[request.setting].simulated(request.simulator_sampling, request.sampling),
         prompt=partial(expert_prompt, problem.prompt, problem.reference_code)
         if is_expert
         else partial(novice_prompt, problem.prompt),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from schemas.errors import UsageError
 from schemas.feedback import NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
-from schemas.run import Provider
 from tasks.benchmarks.convcode.log_files.log_names import spelt
 from tasks.benchmarks.convcode.published import query_marts
 from tasks.benchmarks.convcode.settings import COVERAGE, STATIC, TURNS
 from tasks.benchmarks.convcode.speakers import SPEAKER_EXPORTS
 from tasks.benchmarks.results import Export
+from tasks.language.providers.registry import is_control
 from tasks.metrics.rank_correlation import spearman
 from warehouse.connect import Rows
 
@@ -64,7 +64,7 @@ class _Run:
     @property
     def is_of_control(self) -> bool:
         """Whether its answers are the benchmark's own, or none."""
-        return self.model.startswith(f"{Provider.CONTROL.value}:")
+        return is_control(self.model)
 
     @property
     def compared_by(self) -> tuple[str, str, int]:

@@ -6,21 +6,36 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from tasks.benchmarks.contract import TestRun
-from tasks.language.code_block import first_python_block
+from tasks.benchmarks.extraction import python_program
+from tasks.benchmarks.setting import Options
+from tasks.language.markdown_code import ExtractedCode
 
 
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
     """One run for each round that took place; `code` is None where the round has no answer."""
     suite = problem.instruction(BASE_INSTRUCTION).suite
     rounds = max((step.turn for step in episode.messages), default=0)
+    answers = ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
+    programs = ((turn, None if answer is None else program_of(problem, answer, options)) for turn, answer in answers)
     return tuple(
         TestRun(
             turn,
             BASE_INSTRUCTION,
-            None if answer is None else first_python_block(answer),
+            None if program is None else program.code,
             suite.tests,
             suite.kind,
             reference=problem.reference_code,
+            is_readable=program is None or program.is_readable,
         )
-        for turn, answer in ((turn, episode.answer(turn)) for turn in range(1, rounds + 1))
+        for turn, program in programs
     )
+
+
+def program_of(problem: Problem, answer: str, options: Options) -> ExtractedCode:
+    """Return the program of an answer by the run's option."""
+    return python_program(answer, options, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
+
+
+def code_of(problem: Problem, options: Options, answer: str) -> str:
+    """Return that program's code."""
+    return program_of(problem, answer, options).code

@@ -10,14 +10,14 @@ from importlib.resources import files
 
 from schemas.dialog import Dialog, Role
 from schemas.episode import Step, StopReason
-from schemas.feedback import VerbalFeedback
+from schemas.feedback import ExecutionFeedback, VerbalFeedback
 from schemas.problem import BASE_INSTRUCTION
 from schemas.score import Score, UnscoredReason, reason_of, worst_of
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
+from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.replay import Replay
 from tasks.benchmarks.convcode.settings import LIVE, is_live, rounds
-from tasks.language.code_block import first_python_block
 from tasks.metrics.iterative_generation import mrr, mrr_upstream, pass_at_1, pass_at_1_upstream, recall
 from tasks.metrics.leakage import contains_refined_code, mentions_reference
 from tasks.metrics.registry import Metric
@@ -35,6 +35,8 @@ IMPLICATIONS: tuple[tuple[str, float, str, float], ...] = (
     (recall.name, 0.0, mrr_upstream.name, 0.0),
 )
 MARTS = (files("tasks.benchmarks.convcode") / "marts" / "convcode_settings.sql",)
+
+USUAL_SHARE = 0.6
 
 State = bool | UnscoredReason
 """Whether the code held after a turn passes, or why that is not known."""
@@ -64,7 +66,23 @@ def due(setting: str, options: Mapping[str, str], dialog: Dialog) -> Due:
         replay = Replay.of(dialog)
         turns, whole = replay.turns_of(dialog), replay.iteration(dialog) == 0
     by_turn = {(turn + 1, metric.name) for turn in turns for metric in BY_TURN}
-    return Due(n_rounds, frozenset(by_turn | {(0, name) for name in WHOLE_TASK if whole}), is_exact=False)
+    return Due(
+        n_rounds,
+        frozenset(by_turn | {(0, name) for name in WHOLE_TASK if whole}),
+        is_exact=False,
+        usual=_usual(setting, n_rounds),
+    )
+
+
+def _usual(setting: str, n_rounds: int) -> int:
+    """Rounds of a usual dialogue: half of the tasks are solved on the way (Tables 3 and 4), the others go to the last round.
+
+    Where neither tests nor an expert speak, a dialogue ends at the first code that compiles.
+    """
+    feedback, mute = LIVE.get(setting), (VerbalFeedback.NONE, VerbalFeedback.NOVICE)
+    if feedback is not None and feedback.execution is ExecutionFeedback.NONE and feedback.verbal in mute:
+        return 1
+    return 1 + round(USUAL_SHARE * (n_rounds - 1))
 
 
 def _live(request: ScoreRequest) -> Iterator[Score]:
@@ -147,15 +165,21 @@ def _leakage(request: ScoreRequest, played: Played) -> Iterator[Score]:
     for step in played.episode.messages:
         if step.role is Role.USER and step.feedback is not None and step.feedback.verbal is not None:
             yield _row(request, played, step.turn, mentions_reference, mentions_reference(step.feedback.verbal))
-            yield _row(request, played, step.turn, contains_refined_code, _told_the_code(played, step, step.feedback.verbal))
+            yield _row(
+                request, played, step.turn, contains_refined_code, _told_the_code(request, played, step, step.feedback.verbal)
+            )
 
 
-def _told_the_code(played: Played, step: Step, feedback: str) -> float | UnscoredReason:
+def _told_the_code(request: ScoreRequest, played: Played, step: Step, feedback: str) -> float | UnscoredReason:
     previous, refined = played.episode.answer(step.turn - 1), played.episode.answer(step.turn)
     if refined is None or previous is None:
         ours = played.episode.stop_reason is StopReason.INFRA
         return UnscoredReason.INFRA if ours else UnscoredReason.NO_ANSWER
-    return contains_refined_code(feedback, first_python_block(previous), first_python_block(refined))
+    return contains_refined_code(
+        feedback,
+        code_of(request.problem, request.options, previous),
+        code_of(request.problem, request.options, refined),
+    )
 
 
 def _row(request: ScoreRequest, played: Played, turn: int, metric: Metric[..., float], value: float | UnscoredReason) -> Score:

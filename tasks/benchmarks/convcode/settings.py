@@ -1,17 +1,21 @@
 """The benchmark's settings. Live: nine kinds of feedback, and none. Static: the kinds whose logs are worth replaying."""
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from schemas.dialog import Dialog, HistoryPolicy
 from schemas.feedback import FEEDBACK_SETTINGS, GROUND_TRUTH, NO_FEEDBACK, ExecutionFeedback, FeedbackSetting, VerbalFeedback
 from tasks.benchmarks.convcode.prompt_texts import GROUND_TRUTH_PROMPTS, PROMPTS
 from tasks.benchmarks.convcode.verbal_prompts import prompt_names
+from tasks.benchmarks.extraction import extraction_option
 from tasks.benchmarks.setting import Option, Setting
 
 TURNS = "turns"
 COVERAGE = "coverage"
 MOST_TURNS = 10
+MOST_TOKENS_SPOKEN = 2048
+"""Bound of a simulated user's answer (appendix B)."""
 
 LIVE: Mapping[str, FeedbackSetting] = MappingProxyType(
     {f"live[{feedback.name}]": feedback for feedback in (NO_FEEDBACK, *FEEDBACK_SETTINGS, GROUND_TRUTH)}
@@ -41,6 +45,7 @@ _COVERAGE = Option(
     affects="episode",
     always_in_id=True,
     help="tests shown: the first three, or those among the first three methods, without module errors and time limits",
+    upstream=("upstream_first_three_methods",),
 )
 _EXECUTION_HELP = {
     ExecutionFeedback.NONE: "",
@@ -55,12 +60,14 @@ _VERBAL_HELP = {
 }
 
 
+@cache
 def settings() -> dict[str, Setting]:
     """All settings by name."""
     return {name: _live(name, feedback) for name, feedback in LIVE.items()} | {
         name: Setting(
             name=name,
             help=f"a reference model's logged code, every turn on its own; {_said(feedback)} (section 3)",
+            options=(extraction_option("scoring"),),
             history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
             prompts=PROMPTS,
         )
@@ -95,6 +102,7 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
     options = (_TURNS,) if feedback.compilation else ()
     if feedback.execution is ExecutionFeedback.PARTIAL:
         options = (*options, _COVERAGE)
+    options = (*options, extraction_option("episode" if feedback.compilation else "scoring"))
     return Setting(
         name=name,
         help=f"{_said(feedback)} (section 2)",
@@ -103,6 +111,7 @@ def _live(name: str, feedback: FeedbackSetting) -> Setting:
         history=HistoryPolicy.LAST_CODE_AND_FEEDBACK,
         prompts=GROUND_TRUTH_PROMPTS if feedback == GROUND_TRUTH else PROMPTS,
         simulator_prompts=simulator_prompts(feedback),
+        simulator_tokens=MOST_TOKENS_SPOKEN,
     )
 
 

@@ -1,5 +1,6 @@
 """Prompts of simulated users. A novice never learns the reference code; novice and expert see the shown tests only."""
 
+import re
 from typing import Literal
 
 from schemas.feedback import Feedback
@@ -7,19 +8,26 @@ from tasks.benchmarks.convcode.feedback_texts import feedback_parts
 from tasks.benchmarks.convcode.prompt_texts import PROMPTS
 from tasks.dialogue.simulated_feedback import FeedbackPrompt
 from tasks.language.prompt import fill
+from tasks.language.quotation import backticks_for, quote_text
 
 Speaker = Literal["novice", "expert"]
+_FENCE = "```python\n{code}\n```"
+_HEADING = re.compile(
+    r"^\W*(?:problem|program|solution known to be right|(?:compilation |execution |user )?feedback|reasoning)\W*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that reads like a heading of the prompt."""
 
 
 def novice_prompt(problem_prompt: str, code: str, seen: Feedback) -> FeedbackPrompt:
     """The prompt of a user who sees the problem, the code and the feedback that is shown."""
-    return _prompt("novice", seen, fill(PROMPTS["novice_case"], problem=problem_prompt, **_shown(code, seen)))
+    return _prompt("novice", seen, _case("novice", code, seen, problem=problem_prompt))
 
 
 def expert_prompt(problem_prompt: str, reference: str, code: str, seen: Feedback) -> FeedbackPrompt:
     """The prompt of a user who also has the reference code."""
     right = reference.strip("\n")
-    return _prompt("expert", seen, fill(PROMPTS["expert_case"], problem=problem_prompt, reference=right, **_shown(code, seen)))
+    return _prompt("expert", seen, _case("expert", code, seen, problem=problem_prompt, reference=right))
 
 
 def prompt_names(speaker: Speaker, shows_execution: bool) -> tuple[str, ...]:
@@ -45,5 +53,13 @@ def _example(speaker: Speaker, shows_execution: bool) -> str:
     return f"{speaker}_example_{'execution' if shows_execution else 'compilation'}"
 
 
-def _shown(code: str, seen: Feedback) -> dict[str, str]:
-    return {"code": code.rstrip("\n"), "feedback": feedback_parts(seen)}
+def _case(speaker: Speaker, code: str, seen: Feedback, **values: str) -> str:
+    """Return what the user sees: neither the code nor its output can imitate another part.
+
+    The code stands in a fence that is longer than any of its own. Output with a line that reads like a heading is quoted.
+    """
+    fence, parts = backticks_for(code), seen.model_dump()
+    if any(_HEADING.search(text) for text in parts.values() if text is not None):
+        parts = {name: None if text is None else quote_text(text) for name, text in parts.items()}
+    prompt = PROMPTS[f"{speaker}_case"].replace(_FENCE, _FENCE.replace("```", fence))
+    return fill(prompt, **values, code=code.rstrip("\n"), feedback=feedback_parts(Feedback(**parts)))

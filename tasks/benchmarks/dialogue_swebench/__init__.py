@@ -16,8 +16,10 @@ from tasks.benchmarks.dialogue_swebench.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.dialogue_swebench.scoring import MARTS, METRICS, RANGES, due, score
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, chosen
 from tasks.benchmarks.dialogue_swebench.stage import BENCHMARK_NAME, stage
+from tasks.benchmarks.dialogue_swebench.verified import grade_routes
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Results
+from tasks.storage.files.pulled_images import DISK
 
 _LIMITS = Limits(cpu_s=900.0, wall_s=900.0, memory_mb=2048, processes=128, file_mb=128, tmp_mb=256, open_files=1024, output_kb=64)
 """Of one run of an instance's tests. Sphinx's take 2 to 12 s; SWE-bench allows half an hour."""
@@ -35,10 +37,12 @@ BENCHMARK = Benchmark(
         versions=("instances", "sample"),
         default_version="instances",
         resources=RESOURCES,
-        names=(IMAGES,),
+        names=(IMAGES, DISK),
         demo=files(__name__) / "demo.yaml",
+        public=files(__name__) / "data.yaml",
         furnish=furnish,
         chooses=chosen,
+        grade_routes=grade_routes,
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),

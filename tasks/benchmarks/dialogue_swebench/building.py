@@ -13,6 +13,7 @@ from tasks.benchmarks.construction import Cell, Constructed, Construction, Const
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.stage import QUERIES
 from tasks.benchmarks.setting import Options
+from tasks.judging.rating_scales import RatingScale
 from tasks.language.asking import Unreadable, ask_until_read
 from tasks.language.chat_model import ChatRequest, Message
 from tasks.language.prompt import PromptTexts, fill
@@ -23,6 +24,7 @@ DRAFTS = "drafts.json"
 RUBRIC = "dialogue_swebench.query"
 CRITERIA = ("faithful", "incomplete", "asks_to_resolve", "needs_edit")
 """What people say of a message, 1 or 0 each. The share that needed edits is the mean of the last."""
+SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale((0, 1)))
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("instance", "title", "issue", "draft", "query")
 _MOST_WORDS, _TRIES = 60, 3
@@ -62,7 +64,7 @@ async def construct(request: ConstructionRequest) -> Constructed:
         QUERIES: "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
         DRAFTS: json.dumps(drafts, indent=1, ensure_ascii=False) + "\n",
     }
-    return Constructed(files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries]))
+    return Constructed(files, Review((*_COLUMNS, *_SHOWN), [_review_row(one) for one in queries], SCALES))
 
 
 async def _query(request: ConstructionRequest, problem: Problem) -> _Query | Mapping[str, str]:

@@ -32,6 +32,7 @@ def cast(request: CastRequest) -> Cast:
         persona=dict(request.dialog.labels)[PERSONA_TEXT],
         model=None if is_alone else request.simulator,
         prompts=PROMPTS,
+        sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         revises=revises(request.setting),
         unavailable=PROMPTS["unavailable"] if is_alone else None,
         ends_with_diff=request.make_seat is None,

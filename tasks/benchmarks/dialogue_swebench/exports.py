@@ -1,4 +1,5 @@
-"""The paper's Table 2 (judges beside people), Table 3 (the first message alone) and Figure 4 (asking and resolving)."""
+"""The paper's Table 1 (agents and their cost), Table 2 (judges beside people), Table 3 (the first message alone) and Figure 4
+(asking and resolving)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -7,6 +8,17 @@ from statistics import median_low
 from typing import Any
 
 from schemas.errors import UsageError
+from tasks.benchmarks.conditions import (
+    CONDITION_COLUMNS,
+    JUDGE,
+    SCORING,
+    Condition,
+    condition_cells,
+    condition_of,
+    fits,
+    rows_of,
+    without,
+)
 from tasks.benchmarks.dialogue_swebench.settings import FIRST_QUERY, FULL, JUDGED
 from tasks.benchmarks.results import Export
 from tasks.metrics.judge_ranking import rank_accuracy
@@ -28,11 +40,32 @@ def _read(home: Path, name: str, run_ids: Sequence[str] | None = None) -> list[R
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def agents(home: Path, run_ids: Sequence[str]) -> Rows:
+    """Return the share resolved, and the mean turns, steps and cost of a dialogue, one row per run.
+
+    The newest run of each system and condition counts. `usd` is the subject's cost by its tokens and prices, without those of
+    simulator and judges (the paper's simulator has no price). It is NULL where a price or a count is unknown.
+
+    Raises:
+        UsageError: no run is published.
+    """
+    columns = ("model", "setting", "dataset_version", "sample", "resolved", "n_resolved", "turns", "steps", "usd", "n_dialogues")
+    newest: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for run in _read(home, "agents", run_ids):
+        cells = condition_cells(_condition(run))
+        key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
+        newest.setdefault(key, (*(run[name] for name in columns), run["isolated"], *cells))
+    return (*columns, "isolated", *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
+
+
 def judges(home: Path, run_ids: Sequence[str]) -> Rows:
-    """How far each judge and people agree on each rubric: quadratically weighted kappa, and rank accuracy over pairs of systems.
+    """Return how far each judge and people agree on each rubric, one row per rubric, judge and condition.
+
+    Figures are the quadratically weighted kappa and the rank accuracy over pairs of systems.
 
     Compared is what a judge and people gave one and the same dialogue. Where several people rated it, their lower median counts.
-    Systems are models with their agents, in one setting on one version of the data; the newest judged run of each counts.
+    Systems are models with their agents, in one setting on one version of the data; the newest judged run of each counts. Runs of
+    a row share data, options, sampling, simulator and judge.
 
     Raises:
         UsageError: no run is published.
@@ -47,8 +80,20 @@ def judges(home: Path, run_ids: Sequence[str]) -> Rows:
         of_people = [row for row in rated if row["rubric"] == rubric]
         given = [row for row in judged if row["rubric"] == rubric]
         names = sorted({row["judge"] for row in given})
-        rows += [_judge(rubric, name, [row for row in given if row["judge"] == name], of_people) for name in names or [None]]
-    return columns, rows
+        for name in names:
+            of_judge = [row for row in given if row["judge"] == name]
+            for condition in rows_of(_judged_condition(row, rubric) for row in of_judge):
+                ours = [row for row in of_judge if fits(_judged_condition(row, rubric), condition)]
+                rows.append((*_judge(rubric, name, ours, of_people), *condition_cells(condition)))
+        if not names:
+            rows.append((*_judge(rubric, None, (), of_people), *[None] * len(CONDITION_COLUMNS)))
+    return (*columns, *CONDITION_COLUMNS), rows
+
+
+def _judged_condition(row: Run, rubric: str) -> Condition:
+    """Return the condition of a judgement: of the run's judges the one of this rubric counts."""
+    whole = condition_of(row["spec_json"], row["task_share"], row["subsample_seed"])
+    return {name: part for name, part in whole.items() if not name.startswith(JUDGE) or name == f"{JUDGE}{rubric}"}
 
 
 def _judge(rubric: str, judge: str | None, given: Sequence[Run], rated: Sequence[Run]) -> tuple[object, ...]:
@@ -83,22 +128,36 @@ def _by_system(rated: Iterable[tuple[Run, float]]) -> dict[str, dict[str, float]
 
 
 def first_query_alone(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Resolved with the simulated user and with its first message alone, a row a model; the newest runs count.
+    """Return the share resolved with the simulated user and with its first message alone, one row per model and condition.
+
+    The newest run of each condition counts.
 
     Raises:
         UsageError: no run is published.
     """
-    newest: dict[tuple[str, str, str, str], Run] = {}
-    for run in _read(home, "resolved", run_ids):
-        newest.setdefault((run["model"], run["dataset_version"], run["sample"], _setting(run)), run)
+    runs = _read(home, "resolved", run_ids)
     columns = ("model", "dataset_version", "sample", "full", "n_full", "first_query", "n_first_query", "difference")
     rows: list[tuple[object, ...]] = []
-    for key in sorted({key[:3] for key in newest}):
-        full, alone = newest.get((*key, FULL)), newest.get((*key, FIRST_QUERY))
-        figures = [figure for run in (full, alone) for figure in _figures(run)]
-        difference = figures[2] - figures[0] if None not in (figures[0], figures[2]) else None
-        rows.append((*key, *figures, difference))
-    return columns, rows
+    for key in sorted({_system(run) for run in runs}):
+        ours = [run for run in runs if _system(run) == key]
+        for condition in rows_of(_condition(run) for run in ours):
+            newest: dict[str, Run] = {}
+            for run in ours:
+                if fits(_condition(run), condition):
+                    newest.setdefault(_setting(run), run)
+            figures = [figure for name in (FULL, FIRST_QUERY) for figure in _figures(newest.get(name))]
+            difference = figures[2] - figures[0] if None not in (figures[0], figures[2]) else None
+            rows.append((*key, *figures, difference, *condition_cells(condition)))
+    return (*columns, *CONDITION_COLUMNS), rows
+
+
+def _system(run: Run) -> tuple[str, str, str]:
+    return run["model"], run["dataset_version"], run["sample"]
+
+
+def _condition(run: Run) -> Condition:
+    """Return the condition of a run's programs, which no judge changes."""
+    return without(condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]), JUDGE, SCORING)
 
 
 def _setting(run: Run) -> str:
@@ -110,20 +169,25 @@ def _figures(run: Run | None) -> tuple[Any, Any]:
 
 
 def asking_and_resolving(home: Path, run_ids: Sequence[str]) -> Rows:
-    """Mean number of messages that seek information, and the share resolved: a row a judged run, the newest of each system.
+    """Return the mean number of messages that seek information, and the share resolved.
+
+    One row per judged run, the newest of each system and condition.
 
     Raises:
         UsageError: no run is published.
     """
     columns = ("model", "setting", "dataset_version", "sample", "asks", "n_asks", "turns", "resolved", "n_resolved", "isolated")
-    newest: dict[tuple[str, str, str, str], Run] = {}
+    newest: dict[tuple[object, ...], tuple[object, ...]] = {}
     for run in _read(home, "resolved", run_ids):
         if run["n_asks"]:
-            newest.setdefault((run["model"], run["setting"], run["dataset_version"], run["sample"]), run)
-    return columns, [tuple(newest[key][name] for name in columns) for key in sorted(newest)]
+            cells = condition_cells(condition_of(run["spec_json"], run["task_share"], run["subsample_seed"]))
+            key = (run["model"], run["setting"], run["dataset_version"], run["sample"], cells[-1])
+            newest.setdefault(key, (*(run[name] for name in columns), *cells))
+    return (*columns, *CONDITION_COLUMNS), [newest[key] for key in sorted(newest, key=str)]
 
 
 EXPORTS: Mapping[str, Export] = {
+    "agents": Export(help="resolved, turns, steps and USD of a dialogue, by model and agent (Table 1)", rows=agents),
     "judges": Export(help="weighted kappa and rank accuracy of the judge beside people's ratings (Table 2)", rows=judges),
     "first-query": Export(help="resolved with the user and with the first message alone (Table 3)", rows=first_query_alone),
     "asking": Export(help="information-seeking messages beside the share resolved (Figure 4)", rows=asking_and_resolving),

@@ -1,24 +1,25 @@
 """Brings repositories and environments into a home: each instance's files with and without its tests, and what they run with."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sandbox.workspace.interface import in_image
+from sandbox.workspace.interface import image_of, in_image
 from schemas.content_id import content_id
 from schemas.errors import ConfigError, SourceUnreadable
-from schemas.problem import Problem, QuarantinedRow, RepoSnapshot
+from schemas.problem import SERVICES, Problem, QuarantinedRow, RepoSnapshot
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, Images, images_beside
+from tasks.benchmarks.dialogue_swebench.images import FORM, PROGRAMS, PinnedImages, images_beside
 from tasks.benchmarks.raw_lines import BadRow, quarantined_row
 from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.environments import Environments, Recipe
 from tasks.storage.files.git_repositories import FORMS, Repositories
-from tasks.storage.files.image_checkouts import ImageCheckouts
+from tasks.storage.files.pulled_images import DISK, DISK_FORM, disk_gb
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 
@@ -27,7 +28,40 @@ RESOURCES = {
     REPOS: f"It is the folder of the projects' repositories: {FORMS}",
     ENVIRONMENTS: "It is a JSON file of pinned packages by version, and of what each instance's tests need",
     IMAGES: FORM,
+    DISK: DISK_FORM,
 }
+
+
+@dataclass(frozen=True)
+class _Service:
+    """A package that serves the tests on loopback, by `python -m`."""
+
+    module: str
+    variable: str
+    """Names its address to the tests."""
+    port: int
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return ("-m", self.module, "--host", "127.0.0.1", "--port", str(self.port))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+
+_SERVICES = {"httpbin": _Service("httpbin.core", "HTTPBIN_URL", 8765)}
+_ASK_HTTPBIN_BEFORE = {"psf/requests": (2, 9)}
+"""Project -> first version whose tests start their own httpbin. Older tests ask httpbin.org, or the server of HTTPBIN_URL."""
+
+
+def _require_httpbin(problem: Problem, repository: RepoSnapshot, variables: Mapping[str, str]) -> None:
+    """Quarantine a row whose tests ask httpbin.org where no variable names another server. Raises BadRow."""
+    first = _ASK_HTTPBIN_BEFORE.get(repository.repo)
+    version = tuple(int(part) for part in re.findall(r"\d+", repository.version))
+    if first and version and version < first and _SERVICES["httpbin"].variable not in variables:
+        remedy = "give its environment httpbin in `requirements` and `services`"
+        raise BadRow("network_missing", f"{problem.problem_id}: its tests ask httpbin.org; {remedy}")
 
 
 class Pins(BaseModel):
@@ -35,9 +69,15 @@ class Pins(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    repo: str = ""
+    """Project whose versions it is for (`django/django`); empty for those of every project."""
     versions: tuple[str, ...] = ()
+    python: str | None = None
+    """Its Python, where it is not the file's."""
     requirements: tuple[str, ...]
     pth: dict[str, str] = Field(default_factory=dict)
+    services: tuple[Literal["httpbin"], ...] = ()
+    """Packages among the requirements that serve on loopback while the tests run."""
 
 
 class Needs(BaseModel):
@@ -72,13 +112,25 @@ class EnvironmentsFile(BaseModel):
         """What an instance needs: as stated for it, or the environment of its project's version."""
         if problem_id in self.instances:
             return self.instances[problem_id]
-        fits = [name for name, pins in self.environments.items() if repository.version and repository.version in pins.versions]
+        fits = [
+            name
+            for name, pins in self.environments.items()
+            if repository.version and repository.version in pins.versions and pins.repo in ("", repository.repo)
+        ]
         return Needs(environment=fits[0]) if fits else None
+
+    def service_variables(self, name: str) -> dict[str, str]:
+        """Return the variables that tell of an environment's services, to the harness and to the tests."""
+        named = self.environments[name].services
+        if not named:
+            return {}
+        started = [{"port": _SERVICES[one].port, "arguments": _SERVICES[one].arguments} for one in named]
+        return {SERVICES: json.dumps(started), **{_SERVICES[one].variable: _SERVICES[one].url for one in named}}
 
     def recipe(self, name: str) -> Recipe:
         """What an environment is built from."""
         pins = self.environments[name]
-        return Recipe(python=self.python, requirements=pins.requirements, pth=tuple(sorted(pins.pth.items())))
+        return Recipe(python=pins.python or self.python, requirements=pins.requirements, pth=tuple(sorted(pins.pth.items())))
 
 
 def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], home: Home) -> Staged:
@@ -90,7 +142,7 @@ def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], 
     repos = None if images is not None else resources.get(REPOS) or _beside(folder, REPOS)
     listing = resources.get(ENVIRONMENTS) or _beside(folder, "environments.json")
     if repos is None and images is None:
-        if all(problem.repo and problem.repo.tree for problem in staged.problems):
+        if all(problem.repo and (problem.repo.tree or image_of(problem.repo.environment)) for problem in staged.problems):
             return staged
         raise ConfigError(
             "the instances need their repositories: name the folder that holds them by --resource repos=DIR (`resources` in a"
@@ -99,7 +151,9 @@ def furnish(staged: Staged, source: Path | None, resources: Mapping[str, Path], 
     pins = None if listing is None else read_environments(listing)
     checkouts, environments = Checkouts(TreeStore(home.trees), home.checkouts), Environments(home.environments)
     if images is not None:
-        return _some(_Furnishing(images, pins, checkouts, environments).all(staged), len(staged.quarantined))
+        disk_gb({name: str(value) for name, value in resources.items()})
+        pinned = images.pinned((problem.problem_id for problem in staged.problems), home.images / "digests")
+        return _some(_Furnishing(pinned, pins, checkouts, environments).all(staged), len(staged.quarantined))
     with Repositories([repos] if repos else []) as found:
         return _Furnishing(found, pins, checkouts, environments).all(staged)
 
@@ -131,7 +185,7 @@ def read_environments(path: Path) -> EnvironmentsFile:
 
 @dataclass(frozen=True)
 class _Furnishing:
-    source: Repositories | Images
+    source: Repositories | PinnedImages
     """What has the repositories; images have what their programs run with, too."""
     pins: EnvironmentsFile | None
     checkouts: Checkouts
@@ -156,17 +210,22 @@ class _Furnishing:
     def _one(self, problem: Problem) -> Problem:
         repository = problem.repo
         assert repository is not None
-        image = self.source.of(problem.problem_id) if isinstance(self.source, Images) else ""
+        image = self.source.of(problem.problem_id) if isinstance(self.source, PinnedImages) else ""
         needs = self._needs(problem, repository)
+        if needs is not None and needs.web_tests:
+            named = ", ".join(needs.web_tests)
+            raise BadRow("network_missing", f"{problem.problem_id}: its tests ask for public web pages: {named}")
+        needed = needs or Needs(environment="")
+        services = self.pins.service_variables(needs.environment) if self.pins and needs and not image else {}
+        _require_httpbin(problem, repository, {**services, **needed.env})
         try:
-            tree = self._tree(problem, repository, image)
-            tested = self.checkouts.patched(tree, repository.test_patch)
+            tree = "" if isinstance(self.source, PinnedImages) else self._tree(problem, repository, self.source)
+            tested = self.checkouts.patched(tree, repository.test_patch) if tree else ""
         except SourceUnreadable as error:
             raise BadRow("repository_unreadable", f"{problem.problem_id}: {error}") from error
         environment = in_image(image, PROGRAMS) if image else ""
         if self.pins and needs and not image:
-            environment = self.environments.keep(self.pins.recipe(needs.environment))
-        needed = needs or Needs(environment="")
+            environment = self._environment(problem, self.pins.recipe(needs.environment))
         furnished = repository.model_copy(
             update={
                 "tree": tree,
@@ -175,16 +234,20 @@ class _Furnishing:
                 "test_files": needed.test_files or repository.test_files,
                 "python_flags": needed.python_flags,
                 "pytest_flags": needed.pytest_flags,
-                "variables": tuple(sorted(needed.env.items())),
+                "variables": tuple(sorted({**dict(repository.variables), **services, **needed.env}.items())),
                 "web_tests": needed.web_tests,
             }
         )
         return problem.model_copy(update={"repo": furnished})
 
-    def _tree(self, problem: Problem, repository: RepoSnapshot, image: str) -> str:
-        if isinstance(self.source, Images):
-            return ImageCheckouts(self.checkouts).tree(image, repository.base_commit)
-        found = self.source.holding(repository.repo, repository.base_commit)
+    def _environment(self, problem: Problem, recipe: Recipe) -> str:
+        if not self.environments.can_have(recipe):
+            said = f"{problem.problem_id}: its environment needs Python {recipe.python}, and this machine has none: put a"
+            raise BadRow("python_missing", f"{said} python{recipe.python} on the PATH, or build one with pyenv")
+        return self.environments.keep(recipe)
+
+    def _tree(self, problem: Problem, repository: RepoSnapshot, source: Repositories) -> str:
+        found = source.holding(repository.repo, repository.base_commit)
         if found is None:
             said = f"{problem.problem_id}: no repository here has the commit {repository.base_commit} of {repository.repo}"
             raise BadRow("repository_missing", said)
@@ -194,7 +257,7 @@ class _Furnishing:
         if self.pins is None:
             return None
         needs = self.pins.needs(problem.problem_id, repository)
-        if isinstance(self.source, Images):
+        if isinstance(self.source, PinnedImages):
             return needs
         if needs is None or needs.environment not in self.pins.environments:
             said = f"{problem.problem_id}: the file of environments has none for {repository.repo} {repository.version}"

@@ -14,23 +14,25 @@ from schemas.errors import AnswerMissing, ModelUnavailable
 from schemas.run import Sampling
 from tasks.benchmarks.dialogue_swebench.patches import diff_in
 from tasks.dialogue.agents.repository import ENDED, FINISHED
+from tasks.dialogue.drafts import CANDIDATE, PART, REVIEW, REVIEWED, UNREADABLE, VIOLATIONS
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.asking import Asked, Messages, Unreadable, ask_until_read
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.prompt import fill
+from tasks.language.quotation import quote_talk, quote_text
 from tasks.language.spent import spent
 
 T = TypeVar("T")
 MOST_WORDS, TRIES = 120, 3
-PART, CANDIDATE, REVIEW = "part", "candidate", "review"
-VIOLATIONS, REVISED, LEFT = "violations", "revised", "violations_left"
-"""Labels of a simulated reply: kinds of violations that were found in the candidate; 1 where it was revised; what a program still
-finds wrong with the reply that was said. The first two are missing where nobody looked."""
-REVIEWED, UNREADABLE = "reviewed", "unreadable"
-"""Label of a reply, and of its check, that no answer of the model could be read for: whether something is wrong is not known."""
+MOST_EMPTY = 3
+"""Empty answers in a row that end the dialogue of a subject without tools: no step limit ends it."""
+REVISED, LEFT = "revised", "violations_left"
+"""Labels of a simulated reply: 1 where it was revised (missing where nobody looked); what a program still finds wrong with the
+reply that was sent."""
 MOST_TOKENS, MOST_REVIEW_TOKENS = 600, 1200
 """Of a reply and of its check. They are the simulator's own: the subject's limit says nothing of it."""
+_REPLY = Sampling(max_tokens=MOST_TOKENS)
 TOO_LONG = "too_long"
 _NAME = "User:"
 _SHOWN_AGAIN = 2000
@@ -58,11 +60,13 @@ class IssueUser:
     model: ChatModel | None
     """None where nobody answers: after its first message the user is not available."""
     prompts: Mapping[str, str]
+    sampling: Sampling = _REPLY
+    """Of a reply; a review has `MOST_REVIEW_TOKENS` at least."""
     revises: bool = True
     unavailable: str | None = None
     """Said in the place of every later reply."""
     ends_with_diff: bool = False
-    """Whether an answer that is a diff, or is empty, ends the dialogue: of a subject without tools."""
+    """Whether an answer that is a diff ends the dialogue, and `MOST_EMPTY` empty ones in a row: of a subject without tools."""
     role: Role = Role.USER
 
     async def speak(self, transcript: Transcript) -> Step | Stop:
@@ -97,8 +101,11 @@ class IssueUser:
         ended = dict(last.labels).get(ENDED)
         if ended is not None:
             return Stop(StopReason.FINISHED if ended == FINISHED else StopReason.TURN_LIMIT)
-        if self.ends_with_diff and (not last.content.strip() or diff_in(last.content) is not None):
+        if self.ends_with_diff and diff_in(last.content) is not None:
             return Stop(StopReason.FINISHED)
+        latest = transcript.texts(Role.ASSISTANT)[-MOST_EMPTY:]
+        if self.ends_with_diff and len(latest) == MOST_EMPTY and not any(text.strip() for text in latest):
+            return Stop(StopReason.TURN_LIMIT)
         return Stop(StopReason.FINISHED) if self.model is None and self.unavailable is None else None
 
     async def _candidate(self, transcript: Transcript) -> Step:
@@ -111,8 +118,8 @@ class IssueUser:
         text = fill(
             self.prompts["review"],
             issue=transcript.problem.prompt,
-            dialogue=_told(transcript.messages),
-            reply=candidate,
+            dialogue=_quoted(transcript.messages),
+            reply=quote_text(candidate),
             words=str(MOST_WORDS),
         )
         schema = Reviewed.model_json_schema()
@@ -150,7 +157,7 @@ class IssueUser:
     ) -> Asked[T]:
         request = ChatRequest(
             messages=messages,
-            sampling=Sampling(max_tokens=MOST_TOKENS if schema is None else MOST_REVIEW_TOKENS),
+            sampling=self.sampling if schema is None else _of_a_review(self.sampling),
             seed=transcript.seed,
             problem_id=transcript.problem.problem_id,
             turn=transcript.turn,
@@ -205,8 +212,14 @@ class IssueUser:
             n_calls=cost.n_calls,
             finish_reason=last.finish_reason,
             served_model=last.served_model,
+            adapted=last.adapted,
+            reasoning_tokens=cost.reasoning_tokens,
             labels=labels,
         )
+
+
+def _of_a_review(sampling: Sampling) -> Sampling:
+    return sampling.model_copy(update={"max_tokens": max(MOST_REVIEW_TOKENS, sampling.max_tokens or MOST_REVIEW_TOKENS)})
 
 
 def _spoken(answer: str) -> str:
@@ -236,5 +249,5 @@ def _hard_faults(reply: str) -> tuple[str, ...]:
     return (TOO_LONG,) if len(reply.split()) > MOST_WORDS else ()
 
 
-def _told(messages: tuple[Step, ...]) -> str:
-    return "\n".join(f"{'User' if step.role is Role.USER else 'Agent'}: {step.content}" for step in messages)
+def _quoted(messages: tuple[Step, ...]) -> str:
+    return quote_talk(("user" if step.role is Role.USER else "agent", step.content) for step in messages)

@@ -22,6 +22,7 @@ COLUMNS = (
     "FAIL_TO_PASS",
     "PASS_TO_PASS",
     "query",
+    "test_cmd",
 )
 """Columns that are read; others are left alone."""
 DATA_FILES = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
@@ -72,6 +73,8 @@ class Instance(BaseModel):
     PASS_TO_PASS: TestIds = ()
     query: str | None = None
     """The user's fixed first message, where the data holds one."""
+    test_cmd: str | None = None
+    """The command that runs its tests, where the data holds one; the tests' names follow it."""
 
     @property
     def title(self) -> str:

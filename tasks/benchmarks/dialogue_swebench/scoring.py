@@ -10,7 +10,15 @@ from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.dialogue_swebench.issue_user import REVISED
 from tasks.benchmarks.dialogue_swebench.programs import FAIL_TO_PASS, PASS_TO_PASS
-from tasks.benchmarks.dialogue_swebench.rubrics import COHERENCE, NATURALNESS, SEEKING, USER_TURN, agent_messages, user_replies
+from tasks.benchmarks.dialogue_swebench.rubrics import (
+    COHERENCE,
+    NATURALNESS,
+    SEEKING,
+    USER_TURN,
+    agent_messages,
+    has_agent_turn,
+    user_replies,
+)
 from tasks.benchmarks.dialogue_swebench.settings import SETTINGS, revises
 from tasks.benchmarks.setting import Options
 from tasks.dialogue.agents.repository.labels import n_answers
@@ -33,6 +41,8 @@ CRITERIA = {"faithful": user_faithful, "on_goal": user_on_goal, "in_environment"
 PLAYED = (resolved, dialogue_turns, agent_steps, user_revised)
 JUDGED = (information_seeking, naturalness, coherence, *CRITERIA.values(), user_without_fault)
 METRICS = tuple(metric.name for metric in (*PLAYED, *JUDGED))
+USUAL_TURNS = 7
+"""Turns of a dialogue with an interactive agent, on average over four models (Table 1: 6.9)."""
 _MANY = 2000.0
 RANGES: Mapping[str, tuple[float, float]] = {
     dialogue_turns.name: (0.0, _MANY),
@@ -51,7 +61,7 @@ _UNSCORED = {reason.value: reason for reason in UnscoredReason}
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
     """The scores of a whole dialogue; it has as many rounds as it takes."""
     metrics = (*PLAYED, *(JUDGED if SETTINGS[setting].rubrics else ()))
-    return Due(101, frozenset((0, metric.name) for metric in metrics), is_exact=False)
+    return Due(101, frozenset((0, metric.name) for metric in metrics), is_exact=False, usual=USUAL_TURNS)
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
@@ -104,11 +114,11 @@ def _judged(played: Played) -> Values:
     by_rubric: dict[str, list[JudgeVerdict]] = {}
     for judgement in played.judgements:
         by_rubric.setdefault(judgement.rubric, []).append(judgement)
-    has_talk = bool(agent_messages(played.episode))
+    has_turn = has_agent_turn(played.episode)
     return {
         information_seeking: _seeking(by_rubric.get(SEEKING, []), len(agent_messages(played.episode))),
-        naturalness: _natural(by_rubric.get(NATURALNESS, []), has_talk),
-        coherence: _coherent(by_rubric.get(COHERENCE, []), has_talk),
+        naturalness: _natural(by_rubric.get(NATURALNESS, []), has_turn),
+        coherence: _coherent(by_rubric.get(COHERENCE, []), has_turn),
         **_user(by_rubric.get(USER_TURN, []), len(user_replies(played.episode))),
     }
 
@@ -125,15 +135,15 @@ def _seeking(judgements: Sequence[JudgeVerdict], n_messages: int) -> Value:
     return information_seeking(one.value == 1.0 for one in judgements)
 
 
-def _natural(judgements: Sequence[JudgeVerdict], has_talk: bool) -> Value:
-    if not has_talk:
+def _natural(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
+    if not has_turn:
         return UnscoredReason.UNDEFINED
     values = [one.value for one in judgements if one.value is not None]
     return naturalness(values[0]) if values else _why_missing(judgements) or UnscoredReason.INFRA
 
 
-def _coherent(judgements: Sequence[JudgeVerdict], has_talk: bool) -> Value:
-    if not has_talk:
+def _coherent(judgements: Sequence[JudgeVerdict], has_turn: bool) -> Value:
+    if not has_turn:
         return UnscoredReason.UNDEFINED
     values = {one.dimension: one.value for one in judgements if one.value is not None}
     if len(values) < 2:

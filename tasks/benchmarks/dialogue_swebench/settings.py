@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from schemas.dialog import Dialog
+from tasks.benchmarks.dialogue_swebench.issue_user import MOST_TOKENS
 from tasks.benchmarks.setting import Options, Setting
 from tasks.benchmarks.stratified import SAMPLE, drawn
 from tasks.language.prompt import PromptTexts
@@ -30,9 +31,12 @@ def _settings() -> Mapping[str, Setting]:
             name=FULL + end,
             help=f"an agent and a simulated user, whose replies are checked and revised{seen}",
             needs_simulator=True,
+            simulator_tokens=MOST_TOKENS,
+            simulator_heeds_subject=False,
             plays_known_answers_alone=True,
             prompts=_prompts(*USER_PROMPTS),
             simulator_prompts=("user", "review"),
+            simulator_calls=2,
             rubrics=rubrics,
             options=(SAMPLE,),
         )
@@ -40,6 +44,8 @@ def _settings() -> Mapping[str, Setting]:
             name=NO_REVISION + end,
             help=f"as full, without the check of the user's replies (section 8.2){seen}",
             needs_simulator=True,
+            simulator_tokens=MOST_TOKENS,
+            simulator_heeds_subject=False,
             plays_known_answers_alone=True,
             prompts=_prompts("user"),
             simulator_prompts=("user",),

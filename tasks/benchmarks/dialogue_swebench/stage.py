@@ -1,20 +1,22 @@
 """Rows of SWE-bench's format as problems, each with one dialogue. Other rows are quarantined with their reason."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, RepoSnapshot, TestSuite
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, RepoSnapshot, TestSuite
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench.personas import drawn_persona
 from tasks.benchmarks.dialogue_swebench.raw_row import COLUMNS, Instance, parse_row
+from tasks.benchmarks.dialogue_swebench.routes import route_of
 from tasks.benchmarks.dialogue_swebench.settings import DIFFICULTY
-from tasks.benchmarks.raw_lines import BadRow, Fault, Line, nothing_read, parse_object, quarantined_row, read_lines, relative_name
+from tasks.benchmarks.raw_lines import Fault, Line, parse_object, read_lines, relative_name
 from tasks.benchmarks.raw_tables import is_hub_dataset, read_csv, read_hub, read_parquet
+from tasks.benchmarks.staging import Staging
 
 BENCHMARK_NAME = "dialogue_swebench"
 PERSONA, PERSONA_TEXT, QUERY_SOURCE, REPO = "persona", "persona_text", "query", "repo"
@@ -30,18 +32,18 @@ def stage(source: Path, dataset_version: str) -> Staged:
     Raises:
         SourceUnreadable: no such file, or none with a row that can be read.
     """
-    rows = _Rows(dataset_version, _queries(source))
+    queries, staging = _queries(source), Staging(BENCHMARK_NAME, dataset_version)
+
+    def add(file: str, rows: Iterable[Line | Fault]) -> None:
+        staging.add_lines(file, rows, lambda row: _make(row, file, dataset_version, queries))
+
     if is_hub_dataset(source):
-        name, found = read_hub(source, COLUMNS)
-        for item in found:
-            rows.add(item, name)
+        add(*read_hub(source, COLUMNS))
     else:
         for path in _files(source):
-            for item in _read(path):
-                rows.add(item, relative_name(path, source))
-    if not rows.n_lines:
-        raise SourceUnreadable(nothing_read(source, 1, rows.quarantined))
-    return Staged(tuple(rows.dialogs), tuple(rows.problems), tuple(rows.quarantined), rows.n_lines + rows.n_faults)
+            add(relative_name(path, source), _read(path))
+    staging.require_lines(source, 1)
+    return staging.staged()
 
 
 def _files(source: Path) -> tuple[Path, ...]:
@@ -89,44 +91,16 @@ def _queries(source: Path) -> dict[str, str]:
     return found
 
 
-class _Rows:
-    """Everything staged so far."""
-
-    def __init__(self, dataset_version: str, queries: dict[str, str]) -> None:
-        self._version, self._queries = dataset_version, queries
-        self._first_seen: dict[str, str] = {}
-        self.problems: list[Problem] = []
-        self.dialogs: list[Dialog] = []
-        self.quarantined: list[QuarantinedRow] = []
-        self.n_lines = self.n_faults = 0
-
-    def add(self, item: Line | Fault, file: str) -> None:
-        """Stage or quarantine one row."""
-        if isinstance(item, Fault):
-            self.n_faults += 1
-            bad = BadRow(item.reason, item.detail)
-            self.quarantined.append(quarantined_row(BENCHMARK_NAME, self._version, file, item.number, bad))
-            return
-        self.n_lines += 1
-        try:
-            raw = parse_object(item.content)
-            instance = parse_row(raw)
-            if instance.instance_id in self._first_seen:
-                where = self._first_seen[instance.instance_id]
-                raise BadRow("duplicate_id", f"{instance.instance_id} was in {where} already; the first one is kept")
-            problem = _problem(instance, self._version, file, item.number)
-            dialog = _dialog(instance, problem, self._queries.get(instance.instance_id))
-        except BadRow as bad:
-            self.quarantined.append(quarantined_row(BENCHMARK_NAME, self._version, file, item.number, bad, item.content))
-        else:
-            self._first_seen[instance.instance_id] = f"{file}:{item.number}"
-            self.problems.append(problem)
-            self.dialogs.append(dialog)
+def _make(line: Line, file: str, version: str, queries: Mapping[str, str]) -> tuple[Problem, list[Dialog]]:
+    instance = parse_row(parse_object(line.content))
+    problem = _problem(instance, version, file, line.number)
+    return problem, [_dialog(instance, problem, queries.get(instance.instance_id))]
 
 
 def _problem(instance: Instance, version: str, file: str, line: int) -> Problem:
     suite = TestSuite(tests=(*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS), kind="patch")
-    facts = instance.model_dump(exclude={"query", "hints_text"})
+    route = route_of(instance.repo, instance.version or "", suite.tests, instance.test_cmd or "")
+    facts = instance.model_dump(exclude={"query", "hints_text", *(() if instance.test_cmd else ("test_cmd",))})
     return Problem(
         benchmark=BENCHMARK_NAME,
         dataset_version=version,
@@ -146,6 +120,7 @@ def _problem(instance: Instance, version: str, file: str, line: int) -> Problem:
             pass_to_pass=instance.PASS_TO_PASS,
             version=instance.version or "",
             test_files=instance.test_files,
+            variables=route.all_variables,
         ),
     )
 

@@ -5,14 +5,14 @@ from importlib.resources import files
 from schemas.run import Limits
 from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
 from tasks.benchmarks.play import Play
-from tasks.benchmarks.results import Results
+from tasks.benchmarks.results import Axis, Results
 from tasks.benchmarks.talk2code.cast import cast
 from tasks.benchmarks.talk2code.construction.building import CONSTRUCTION
 from tasks.benchmarks.talk2code.exports import EXPORTS
 from tasks.benchmarks.talk2code.measures.alignment import texts_to_embed
 from tasks.benchmarks.talk2code.measures.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.talk2code.programs import gold_answer, test_runs
-from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, MARTS, METRICS, RANGES, due, score
+from tasks.benchmarks.talk2code.scoring import IMPLICATIONS, MARTS, MEASURES, METRICS, RANGES, due, score
 from tasks.benchmarks.talk2code.settings import SETTINGS
 from tasks.benchmarks.talk2code.stage import BENCHMARK_NAME, has_dialogue, stage
 
@@ -31,6 +31,7 @@ BENCHMARK = Benchmark(
         default_version="dialogues",
         plays=has_dialogue,
         demo=files(__name__) / "demo.yaml",
+        public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),
@@ -44,6 +45,6 @@ BENCHMARK = Benchmark(
         ranges=RANGES,
         implications=IMPLICATIONS,
     ),
-    results=Results(marts=MARTS, exports=EXPORTS),
+    results=Results(marts=MARTS, exports=EXPORTS, axes={"level": Axis("level of the user")}, measures=MEASURES),
     constructions={"dialogues": CONSTRUCTION},
 )

@@ -6,13 +6,13 @@ from functools import partial
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step
 from schemas.errors import ConfigError, UnknownName
-from schemas.run import Sampling
 from tasks.benchmarks.play import CastRequest
-from tasks.benchmarks.talk2code.languages import LANGUAGES, delivered
+from tasks.benchmarks.talk2code.extraction import delivery_of
+from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.options import turns_of
+from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
 from tasks.benchmarks.talk2code.settings import DIRECT, DIRECT_JUDGED, PLAYED_PROMPTS, PROMPTS, SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, ENTRY_POINT, LANGUAGE, LEVEL, TRAIT
-from tasks.benchmarks.talk2code.told import told
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import PersonaUser
 from tasks.dialogue.scripted_answers import PartlyScripted
@@ -20,9 +20,6 @@ from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Cast, Seat, Stop
 from tasks.dialogue.transcript import Transcript
 from tasks.language.prompt import fill
-
-MOST_TOKENS_SPOKEN = 512
-"""Bound of a simulated user's reply, which has one to three sentences."""
 
 
 def cast(request: CastRequest) -> Cast:
@@ -60,12 +57,12 @@ def _interactive(request: CastRequest) -> Cast:
     user = PersonaUser(
         opening=opening.content or "",
         model=request.simulator,
-        sampling=Sampling(max_tokens=min(MOST_TOKENS_SPOKEN, request.sampling.max_tokens or MOST_TOKENS_SPOKEN)),
+        sampling=SETTINGS[request.setting].simulated(request.simulator_sampling, request.sampling),
         prompt=partial(simulator_prompt, labels),
         again=PLAYED_PROMPTS["simulator_again"],
         declined=PLAYED_PROMPTS["declined"],
         hidden=HiddenCode(request.problem.reference_code, language, entry_point, request.problem.prompt),
-        delivers=lambda answer: delivered(answer, language, entry_point) is not None,
+        delivers=lambda answer: delivery_of(answer, language, entry_point, request.options) is not None,
         turns=turns,
     )
     # One more than the model has replies, so that the user ends the dialogue and not the limit.
@@ -82,7 +79,7 @@ def simulator_prompt(labels: dict[str, str], transcript: Transcript) -> str:
         traits="\n".join(f"- {name.replace('_', ' ')}: {text}" for name, text in traits),
         problem=transcript.problem.prompt,
         reference=transcript.problem.reference_code.strip("\n"),
-        dialogue=told(transcript.messages),
+        dialogue=quote_dialogue(transcript.messages),
     )
 
 

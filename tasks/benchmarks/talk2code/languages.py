@@ -75,13 +75,23 @@ def has_code(text: str) -> bool:
     return _BLOCK.search(text) is not None
 
 
+def has_block(answer: str, language: Language) -> bool:
+    """Tell whether an answer has a code block that is tagged with the language, or untagged."""
+    return next(_blocks(answer, language), None) is not None
+
+
 def _blocks(answer: str, language: Language) -> Iterator[str]:
     known = (*language.tags, "")
     return (match.group(2) for match in _BLOCK.finditer(answer) if match.group(1).lower() in known)
 
 
 def case_runs(
-    turn: int, code: str | None, cases: tuple[str, ...], language: Language, reference: str | None = None
+    turn: int,
+    code: str | None,
+    cases: tuple[str, ...],
+    language: Language,
+    reference: str | None = None,
+    is_readable: bool = True,
 ) -> tuple[TestRun, ...]:
     """The programs that decide the cases one by one.
 
@@ -89,12 +99,20 @@ def case_runs(
     since such a program has a single end; the case's number is the verdict's instruction.
     """
     if language.kind == "asserts":
-        return (TestRun(turn, BASE_INSTRUCTION, code, cases, language.kind, reference=reference),)
+        return (TestRun(turn, BASE_INSTRUCTION, code, cases, language.kind, reference=reference, is_readable=is_readable),)
     program, known = (
         text if text is None or language.kind != "java" else _PUBLIC_TYPE.sub("", text) for text in (code, reference)
     )
     return tuple(
-        TestRun(turn, f"case {number}", program, (_ending(case, language),), language.kind, reference=known)
+        TestRun(
+            turn,
+            f"case {number}",
+            program,
+            (_ending(case, language),),
+            language.kind,
+            reference=known,
+            is_readable=is_readable,
+        )
         for number, case in enumerate(cases, 1)
     )
 

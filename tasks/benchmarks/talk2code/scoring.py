@@ -10,15 +10,22 @@ from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Due, Played, ScoreRequest
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.languages import LANGUAGES
-from tasks.benchmarks.talk2code.measures.alignment import BY_ENTITIES, BY_MEANING, entity_scores, meaning_scores
+from tasks.benchmarks.talk2code.measures.alignment import (
+    BY_ENTITIES,
+    BY_MEANING,
+    entity_scores,
+    entity_series,
+    meaning_scores,
+    meaning_series,
+)
 from tasks.benchmarks.talk2code.measures.rubrics import ENTITIES, EXPERIENCE, USER_LEVEL, level_is_judged, spoken
 from tasks.benchmarks.talk2code.options import turns_of
 from tasks.benchmarks.talk2code.programs import delivery, last_round
-from tasks.benchmarks.talk2code.settings import SETTINGS, is_interactive
+from tasks.benchmarks.talk2code.settings import BY_TURN, SETTINGS, is_interactive
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, LEVEL
 from tasks.benchmarks.talk2code.user.hidden_code import HiddenCode
 from tasks.benchmarks.talk2code.user.persona_user import LEAKS, WORDINGS
-from tasks.metrics.intent_alignment import entity_satisfaction, semantic_satisfaction
+from tasks.metrics.intent_alignment import entity_match_density, entity_satisfaction, semantic_probability, semantic_satisfaction
 from tasks.metrics.registry import Metric
 from tasks.metrics.user_dialogue import (
     RATINGS,
@@ -41,8 +48,30 @@ RANGES: Mapping[str, tuple[float, float]] = {metric.name: (1.0, 5.0) for metric 
 }
 IMPLICATIONS = ((success_rate.name, 1.0, pass_rate.name, 1.0), (delivery_rate.name, 0.0, pass_rate.name, 0.0))
 MARTS = (files("tasks.benchmarks.talk2code") / "marts" / "talk2code_levels.sql",)
+MEASURES = {
+    "tp": "test_case_pass_rate",
+    "sr": "success_rate",
+    "qd": "question_design",
+    "cl": "cognitive_load",
+    "if_": "interaction_fluency",
+    "ua": "user_adaptability",
+    "ce": "communication_efficiency",
+    "ls": "learning_support",
+    "experience": "interaction_experience",
+    "ec": "entity_consistency",
+    "es": "entity_satisfaction",
+    "sc": "semantic_consistency",
+    "ss": "semantic_satisfaction",
+    "delivered": "delivery_rate",
+    "disclosed": "reference_disclosure",
+}
+"""Column of `talk2code_levels` -> its metric."""
 Value = float | UnscoredReason
 Values = Mapping[Metric[..., float], Value] | Mapping[Metric[..., float | None], Value]
+
+
+USUAL_SHARE = 0.7
+"""Of the turns that an interactive dialogue may have, those that it usually has before the user is content."""
 
 
 def due(setting: str, options: Options, dialog: Dialog) -> Due:
@@ -58,14 +87,30 @@ def due(setting: str, options: Options, dialog: Dialog) -> Due:
     )
     scores = frozenset((0, metric.name) for metric in metrics)
     if is_interactive(setting):
-        return Due(turns_of(options), scores, is_exact=False)
+        return Due(turns_of(options), scores, is_exact=False, usual=max(1, round(USUAL_SHARE * turns_of(options))))
     turns = (last_round(dialog),) if chosen.runs_programs else ()
-    return Due(len(turns), scores, turns=turns)
+    replies = (turn.turn for turn in dialog.turns if turn.role is Role.ASSISTANT)
+    by_turn = frozenset((turn, name) for turn in replies for name in chosen.metrics if name in BY_TURN)
+    return Due(len(turns), scores | by_turn, turns=turns)
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
     """The scores of each dialogue with one sample of a task."""
-    return [request.row(played, *one) for played in request.played for one in _scores(request, played)]
+    whole = [request.row(played, *one) for played in request.played for one in _scores(request, played)]
+    by_turn = (
+        request.row(played, metric, value, turn=turn)
+        for played in request.played
+        for metric, values in _series(request, played).items()
+        for turn, value in values.items()
+    )
+    return [*whole, *by_turn]
+
+
+def _series(request: ScoreRequest, played: Played) -> Mapping[Metric[..., float], Mapping[int, Value]]:
+    """Return rho_k and P_k of each reply (Figure 4), where the setting measures them."""
+    setting = SETTINGS[request.setting]
+    densities = {entity_match_density: entity_series(request, played)} if ENTITIES.name in setting.rubrics else {}
+    return densities | ({semantic_probability: meaning_series(request, played)} if setting.needs_embedder else {})
 
 
 def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[..., float] | Metric[..., float | None], Value]]:
@@ -86,7 +131,7 @@ def _scores(request: ScoreRequest, played: Played) -> Iterator[tuple[Metric[...,
 
 def _code(request: ScoreRequest, played: Played) -> Values:
     n_cases = len(request.problem.instructions[0].suite.tests)
-    if is_interactive(request.setting) and _used_up(played):
+    if is_interactive(request.setting) and _used_up(request, played):
         return {metric: metric(0, n_cases) for metric in CODE}
     missing = worst_of({_missing(verdict, played) for verdict in played.verdicts})
     if missing or not played.verdicts:
@@ -95,9 +140,10 @@ def _code(request: ScoreRequest, played: Played) -> Values:
     return {metric: metric(n_passed, n_cases) for metric in CODE}
 
 
-def _used_up(played: Played) -> bool:
+def _used_up(request: ScoreRequest, played: Played) -> bool:
     """Whether the model has had all its replies and delivered in none: that is its own failure, and no test has to say so."""
-    return played.episode.stop_reason is StopReason.TURN_LIMIT and delivery(played.dialog, played.episode)[1] is None
+    ended = played.episode.stop_reason is StopReason.TURN_LIMIT
+    return ended and delivery(played.dialog, played.episode, request.options)[1] is None
 
 
 def _n_passed(verdict: TestVerdict, n_cases: int) -> int:
@@ -129,7 +175,7 @@ def _rating(judgement: JudgeVerdict | None) -> Value:
 
 def _talk(request: ScoreRequest, played: Played) -> Values:
     """Return whether the model delivered, how often the user was asked for another wording, and what the user disclosed."""
-    turn, code = delivery(played.dialog, played.episode)
+    turn, code = delivery(played.dialog, played.episode, request.options)
     ended = played.episode.stop_reason in (StopReason.FINISHED, StopReason.TURN_LIMIT)
     labels = [dict(step.labels) for step in played.episode.messages if step.role is Role.USER and step.turn > 1]
     n_wordings, n_leaks = (sum(int(one[name]) for one in labels) for name in (WORDINGS, LEAKS))

@@ -10,19 +10,17 @@ from schemas.content_id import content_id
 from schemas.dialog import Dialog, Role, Turn
 from schemas.errors import SourceUnreadable
 from schemas.persona import ExpertiseLevel, Persona
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, QuarantinedRow, TestSuite
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import (
     SUFFIXES,
     BadRow,
-    Fault,
     Line,
-    nothing_read,
     parse_object,
-    quarantined_row,
     read_lines,
     relative_name,
 )
+from tasks.benchmarks.staging import Staging
 from tasks.benchmarks.talk2code.construction.humaneval import number_of
 from tasks.benchmarks.talk2code.construction.seed import Seed, python_reference_of, seed_of
 from tasks.benchmarks.talk2code.languages import LANGUAGES
@@ -46,14 +44,13 @@ def stage(source: Path, dataset_version: str) -> Staged:
         SourceUnreadable: no such file, none with a row that can be read, or a persona that is none.
     """
     files, personas = _task_files(source), personas_of(source)
-    rows = _Rows(dataset_version, personas, _python_references(files))
+    rows, staging = _Rows(dataset_version, personas, _python_references(files)), Staging(BENCHMARK_NAME, dataset_version)
     for path in files:
-        for item in read_lines(path):
-            rows.add(item, relative_name(path, source))
-    if not rows.n_lines:
-        raise SourceUnreadable(nothing_read(source, len(files), rows.quarantined))
-    problems = sorted(rows.problems, key=lambda problem: -1 if (number := number_of(problem.problem_id)) is None else number)
-    return Staged(tuple(rows.dialogs), tuple(problems), tuple(rows.quarantined), rows.n_lines + rows.n_faults)
+        file = relative_name(path, source)
+        staging.add_lines(file, read_lines(path), lambda line, file=file: rows.make(line, file))
+    staging.require_lines(source, len(files))
+    staging.problems.sort(key=lambda problem: -1 if (number := number_of(problem.problem_id)) is None else number)
+    return staging.staged()
 
 
 def has_dialogue(setting: str, dialog: Dialog) -> bool:
@@ -88,37 +85,15 @@ def _python_references(files: Iterable[Path]) -> dict[int, str]:
 
 
 class _Rows:
-    """Everything staged so far."""
+    """Makes problems and dialogs of rows."""
 
     def __init__(self, dataset_version: str, personas: Mapping[str, Persona], python_references: dict[int, str]) -> None:
         self._version, self._personas, self._python_references = dataset_version, personas, python_references
-        self._first_seen: dict[str, str] = {}
-        self.problems: list[Problem] = []
-        self.dialogs: list[Dialog] = []
-        self.quarantined: list[QuarantinedRow] = []
-        self.n_lines = self.n_faults = 0
 
-    def add(self, item: Line | Fault, file: str) -> None:
-        """Stage or quarantine one row."""
-        if isinstance(item, Fault):
-            self.n_faults += 1
-            bad = BadRow(item.reason, item.detail)
-            self.quarantined.append(quarantined_row(BENCHMARK_NAME, self._version, file, item.number, bad))
-            return
-        self.n_lines += 1
-        try:
-            problem, dialogs = self._task(item, file)
-        except BadRow as bad:
-            self.quarantined.append(quarantined_row(BENCHMARK_NAME, self._version, file, item.number, bad, item.content))
-        else:
-            self.problems.append(problem)
-            self.dialogs += dialogs
-
-    def _task(self, line: Line, file: str) -> tuple[Problem, list[Dialog]]:
+    def make(self, line: Line, file: str) -> tuple[Problem, list[Dialog]]:
+        """Make a task's problem and dialogs. Raises BadRow where it cannot be staged."""
         raw = parse_object(line.content)
         task = seed_of(raw, self._python_references) or parse_row(raw)
-        if task.task_id in self._first_seen:
-            raise BadRow("duplicate_id", f"{task.task_id} was in {self._first_seen[task.task_id]} already; the first one is kept")
         problem = _problem(task, raw, self._version, file, line.number)
         if isinstance(task, RawTask):
             dialogs = [_dialog(task, dialogue, problem, self._persona(task, dialogue)) for dialogue in task.dialogues]
@@ -127,7 +102,6 @@ class _Rows:
         names = [dialog.dialog_id for dialog in dialogs]
         if len(set(names)) < len(names):
             raise BadRow("duplicate_dialogue", f"{task.task_id} has two dialogues with one persona")
-        self._first_seen[task.task_id] = f"{file}:{line.number}"
         return problem, dialogs
 
     def _persona(self, task: RawTask, dialogue: RawDialogue) -> Persona:

@@ -1,12 +1,16 @@
 """UniDial-EvalKit: multi-turn datasets through one schema, each a setting. `BENCHMARK` is all that the pipeline sees."""
 
+from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 
 from schemas.run import Limits
 from tasks.benchmarks.contract import About, Benchmark, Data, Judging, Programs, Scores
+from tasks.benchmarks.extraction import extraction_option
 from tasks.benchmarks.play import Play
 from tasks.benchmarks.results import Recordings, Results
 from tasks.benchmarks.setting import Setting
+from tasks.benchmarks.templates import Texts, Wording, owner_of
 from tasks.benchmarks.unidial.cast import cast
 from tasks.benchmarks.unidial.convert import NAME, gold_answer
 from tasks.benchmarks.unidial.datasets import DATASETS
@@ -17,7 +21,8 @@ from tasks.benchmarks.unidial.programs import test_runs
 from tasks.benchmarks.unidial.recording import published_answers, published_judgements
 from tasks.benchmarks.unidial.rubrics import RUBRICS, judge_runs
 from tasks.benchmarks.unidial.scoring import CODE_READING, LOOSE, METRICS, RANGES, due, score
-from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, plays, stage
+from tasks.benchmarks.unidial.stage import NORMALISED, TESTED, edition_of, plays, stage
+from tasks.benchmarks.unidial.wording import TEMPLATES
 
 SETTINGS = {
     **{
@@ -43,13 +48,36 @@ SETTINGS = {
     TESTED: Setting(
         name=TESTED,
         help="the same, where answers are programs with unit tests (metric `unit_tests`)",
-        options=(CODE_READING,),
+        options=(CODE_READING, extraction_option("scoring")),
         rubrics=tuple(RUBRICS),
         limits=Limits(cpu_s=10.0, wall_s=60.0),
         most_tokens=MOST_TOKENS,
     ),
 }
 MARTS = tuple(files(__name__) / "marts" / f"{name}.sql" for name in ("unidial_pooled", "unidial_agents"))
+
+
+def reworded(texts: Texts) -> Benchmark:
+    """Return the benchmark with a user's own texts of questions and rubrics.
+
+    A judge that a user's text asks is shown no form of the answer beside it, and is not asked for its drift: those cases are in
+    Parley's words.
+    """
+    questions = {name: text for name, text in texts.items() if TEMPLATES[owner_of(name)].kind == "question"}
+    of_judges = {name: text for name, text in texts.items() if name not in questions}
+    rubrics = {
+        name: replace(rubric, prompt=max(own.values(), key=len), is_reworded=True, drift=())
+        if (own := {one: text for one, text in of_judges.items() if owner_of(one) == name})
+        else rubric
+        for name, rubric in RUBRICS.items()
+    }
+    return replace(
+        BENCHMARK,
+        data=replace(BENCHMARK.data, stage=partial(stage, texts=questions), edition=edition_of(questions)),
+        judging=Judging(rubrics, partial(judge_runs, texts=of_judges)),
+    )
+
+
 BENCHMARK = Benchmark(
     about=About(
         name=NAME,
@@ -64,6 +92,7 @@ BENCHMARK = Benchmark(
         default_version="current",
         plays=plays,
         demo=files(__name__) / "demo.yaml",
+        public=files(__name__) / "data.yaml",
     ),
     settings=SETTINGS,
     play=Play(cast=cast, gold_answer=gold_answer),
@@ -72,4 +101,5 @@ BENCHMARK = Benchmark(
     scores=Scores(metrics=tuple(metric.name for metric in METRICS.values()), score=score, due=due, ranges=RANGES),
     results=Results(marts=MARTS, exports=EXPORTS, folders={"output": OUTPUT}),
     recordings=Recordings(answers=published_answers, judgements=published_judgements),
+    wording=Wording(TEMPLATES, reworded),
 )

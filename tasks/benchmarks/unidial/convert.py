@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.content_id import canonical_json, content_id
-from schemas.dialog import Context, Dialog, MetricSpec, Role, Turn
-from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.dialog import EDITION, Context, Dialog, MetricSpec, Role, Turn
+from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, metrics_of
 from tasks.benchmarks.unidial.normal import NormalDialog, NormalTurn
@@ -17,9 +17,10 @@ DATASET, REFERENCE_HISTORY = "_dataset", "_reference_history"
 REFERENCES = "_references"
 _RAW_INFO, _LABELS, _TAIL, _RAW = "_raw_info", "_labels", "_tail", "_raw"
 _DOCUMENT, _SOURCE, _DERIVED = "_reference_document", "_dynamic_config_source", "_derived"
+_TURN_ID = "_turn_id"
+"""Id of a turn that is not its place in the dialogue: such are the last two of 499 of LoCoMo's dialogues."""
 MOST_PLAYED = 20
 """Scripted turns before the first answer that are said one by one. More of them are a context, which no episode repeats."""
-_NO_TESTS = TestSuite(tests=("pass",))
 """Nothing of this benchmark is run."""
 
 
@@ -44,6 +45,8 @@ class Place:
     file: str
     identity: str
     """Its problem's and its dialog's id."""
+    edition: str = ""
+    """Digest of the user's templates that word its questions."""
 
 
 class Contexts:
@@ -53,10 +56,10 @@ class Contexts:
         self._history: Sequence[NormalTurn] = ()
         self._made: Context | None = None
 
-    def of(self, history: Sequence[NormalTurn], version: str, exact: bool) -> Context:
-        """The context of these turns."""
+    def of(self, history: Sequence[NormalTurn], version: str, exact: bool, first: int) -> Context:
+        """Return the context of these turns, the first of which stands at that place of the dialogue."""
         if self._made is None or history is not self._history:
-            self._history, self._made = history, Context.of(NAME, version, _context(history, exact))
+            self._history, self._made = history, Context.of(NAME, version, _context(history, exact, first))
         return self._made
 
 
@@ -66,26 +69,27 @@ def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> 
     Raises:
         BadRow: nothing_to_answer, no_alternation, blank_text or missing_reference.
     """
-    cut = _Cut(normal, read.history)
+    cut = _Cut(normal, read.history, read.n_history)
     by_reference = normal.dialog_eval_config.use_reference_history
     _check(cut.own, by_reference)
     dataset, exact = place.dataset, read.is_normalised
-    context = contexts.of(cut.before, place.version, exact) if cut.before else None
+    n_system, n_before = len(cut.system), len(cut.before)
+    context = contexts.of(cut.shared, place.version, exact, n_system) if cut.before else None
     digest = content_id(
         {"dataset": place.name, "dialog": [_without_answers(turn) for turn in (*cut.system, *cut.own)], "about": _about(normal)}
     )
-    turns = [_turn(turn, 1, dataset, exact) for turn in cut.system]
-    turns += [_turn(turn, n // 2 + 1, dataset, exact) for n, turn in enumerate(cut.own)]
+    turns = [_turn(turn, 1, dataset, exact, n) for n, turn in enumerate(cut.system)]
+    turns += [_turn(turn, n // 2 + 1, dataset, exact, n_system + n_before + n) for n, turn in enumerate(cut.own)]
     dialog = Dialog(
         benchmark=NAME,
         dataset_version=place.version,
         dialog_id=place.identity,
         problem_id=place.identity,
         turns=tuple(turns),
-        labels=_labels(normal, place.name, cut.tail, exact),
+        labels=(*_labels(normal, place.name, cut.tail, exact), *(((EDITION, place.edition),) if place.edition else ())),
         row_digest=digest,
         context_id=context.context_id if context else None,
-        context_turns=len(context.turns) if context else 0,
+        context_turns=n_before,
     )
     return Made(_problem(dialog, cut, place.name or "unnamed", place.file, max(1, read.line)), dialog, context)
 
@@ -93,7 +97,7 @@ def make(read: Read, normal: NormalDialog, place: Place, contexts: Contexts) -> 
 class _Cut:
     """A dialogue's turns by what becomes of them."""
 
-    def __init__(self, normal: NormalDialog, history: Sequence[NormalTurn]) -> None:
+    def __init__(self, normal: NormalDialog, history: Sequence[NormalTurn], n_history: int | None) -> None:
         turns = normal.dialog_turns
         n_system = next((n for n, turn in enumerate(turns) if turn.role != "system"), len(turns))
         self.system, rest = turns[:n_system], turns[n_system:]
@@ -104,12 +108,14 @@ class _Cut:
         if opening < 0:
             raise BadRow("no_alternation", "the first answer has no question before it")
         before, self.own, self.tail = rest[:opening], rest[opening : answers[-1] + 1], rest[answers[-1] + 1 :]
-        self.before: Sequence[NormalTurn] = history
+        self.before: Sequence[NormalTurn] = history[:n_history]
+        self.shared = history
+        """Turns of the context: those before the dialogue, or a longer talk that begins with them."""
         self.question = rest[opening].content or ""
         if history and before:
             raise BadRow("no_alternation", "turns stand between the shared history and the question")
         if before and (len(before) > MOST_PLAYED or not _is_regular(before)):
-            self.before = before
+            self.before = self.shared = before
         else:
             self.own = [*before, *self.own]
 
@@ -140,16 +146,16 @@ def _without_answers(turn: NormalTurn) -> dict[str, Any]:
     return held | {"content": None} if turn.is_generated else held
 
 
-def _context(turns: Sequence[NormalTurn], exact: bool) -> tuple[Turn, ...]:
+def _context(turns: Sequence[NormalTurn], exact: bool, first: int) -> tuple[Turn, ...]:
     """Rounds begin with each message of the user."""
     made, number = list[Turn](), 0
-    for turn in turns:
+    for place, turn in enumerate(turns, first):
         number += turn.role == "user" or not number
-        made.append(_turn(turn, number, None, exact))
+        made.append(_turn(turn, number, None, exact, place))
     return tuple(made)
 
 
-def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -> Turn:
+def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool, place: int) -> Turn:
     config = turn.eval_config
     derived = metrics_of(dataset, config.dynamic_config_source) if turn.is_generated and not config.metrics else ()
     labels = _plain(turn.turn_labels)
@@ -159,6 +165,7 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -
         _SOURCE: config.dynamic_config_source or None,
         REFERENCES: turn.reference if isinstance(turn.reference, list) or not turn.is_generated else None,
         _DERIVED: True if derived else None,
+        _TURN_ID: turn.turn_id if exact and turn.turn_id != place else None,
     }
     first = turn.reference[0] if isinstance(turn.reference, list) and turn.reference else turn.reference
     made = Turn(
@@ -178,7 +185,7 @@ def _turn(turn: NormalTurn, number: int, dataset: Dataset | None, exact: bool) -
     raw = turn.model_dump(exclude_unset=True) | ({"content": None} if turn.is_generated else {})
     if "content" not in turn.model_fields_set:
         raw.pop("content", None)
-    same = written(made, turn.turn_id) == raw
+    same = written(made, place) == raw
     return made if same else made.model_copy(update={"labels": (*made.labels, (_RAW, _json(raw)))})
 
 
@@ -217,7 +224,7 @@ def _problem(dialog: Dialog, cut: _Cut, level: str, file: str, line: int) -> Pro
         problem_id=dialog.problem_id,
         level=level,
         prompt=cut.question,
-        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=cut.question, suite=_NO_TESTS),),
+        instructions=(Instruction(instruction_id=BASE_INSTRUCTION, text=cut.question, suite=NO_TESTS),),
         reference_code=canonical_json(gold) if gold else "",
         source_file=file,
         source_line=line,
@@ -232,7 +239,7 @@ def gold_answer(problem: Problem, turn: int) -> str:
 
 def labels_of(owner: Dialog | Turn) -> Mapping[str, Any]:
     """What stands beside the data's own labels, by name."""
-    return {name: json.loads(value) for name, value in owner.labels if name.startswith("_")}
+    return {name: json.loads(value) for name, value in owner.labels if name.startswith("_") and name != EDITION}
 
 
 def label_of(owner: Dialog | Turn, name: str) -> Any:
@@ -244,7 +251,7 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
     """The turn in the normalised form.
 
     Args:
-        number: its place in the dialogue, from 0.
+        number: its place in the dialogue, from 0, which is its id unless the data give it another.
     """
     beside = labels_of(turn)
     if _RAW in beside:
@@ -252,7 +259,7 @@ def written(turn: Turn, number: int) -> dict[str, Any]:
     metrics = () if _DERIVED in beside else turn.metrics
     listed = [{"class_name": one.name, "args": {key: json.loads(value) for key, value in one.arguments}} for one in metrics]
     return {
-        "turn_id": number,
+        "turn_id": beside.get(_TURN_ID, number),
         "role": turn.role.value,
         "content": turn.content,
         "reference": beside.get(REFERENCES, turn.reference),

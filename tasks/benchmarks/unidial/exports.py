@@ -3,6 +3,7 @@
 Multi-IF's own table stands beside them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
@@ -12,6 +13,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from schemas.errors import UsageError
+from tasks.benchmarks.conditions import CONDITION_COLUMNS, condition_cells, condition_of, fits, rows_of, without
 from tasks.benchmarks.results import Export
 from warehouse.connect import Rows, query
 from warehouse.sql_files import read_sql
@@ -19,6 +21,7 @@ from warehouse.sql_files import read_sql
 COLUMNS = (
     *("dataset", "dataset_version", "turn_stat", "dialog_stat", "dataset_level"),
     *("n_models", "mean", "discriminability"),
+    *CONDITION_COLUMNS,
 )
 
 
@@ -31,18 +34,27 @@ def discriminability(figures: Sequence[float]) -> float | None:
 
 
 def table(home: Path, run_ids: Sequence[str]) -> Rows:
-    """One row a dataset, its version and way of pooling.
+    """One row a dataset, its version, way of pooling and condition (options, sampling, judges, embedder).
 
-    A model's newest run of all tasks counts, or where it has none, that of the largest share. Controls count if named.
+    A model's newest run of all tasks counts, or where it has none, that of the largest share; `task_share` is the smallest of the
+    row. Controls count if named.
 
     Raises:
         UsageError: no run of a model is published.
     """
     found = _asked(home, "figures", run_ids)
     rows: list[tuple[object, ...]] = []
-    for pooled, of_models in groupby(found, key=lambda row: row[:5]):
-        figures = [row[6] for row in of_models]
-        rows.append((*pooled, len(figures), fmean(figures), discriminability(figures)))
+    for pooled, of_pooling in groupby(found, key=lambda row: row[:5]):
+        runs = [(row, without(condition_of(row[7], row[8], None), "tasks")) for row in of_pooling]
+        for condition in rows_of(own for _, own in runs):
+            best: dict[str, tuple[Any, ...]] = {}
+            for row, own in runs:
+                if fits(own, condition):
+                    best.setdefault(row[5], row)
+            figures = [row[6] for row in best.values()]
+            share = {"tasks": json.dumps([min(row[8] for row in best.values()), None])}
+            cells = condition_cells({**condition, **share})
+            rows.append((*pooled, len(figures), fmean(figures), discriminability(figures), *cells))
     return COLUMNS, rows
 
 

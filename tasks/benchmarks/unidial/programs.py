@@ -17,10 +17,13 @@ from schemas.problem import Problem, SuiteKind
 from schemas.score import UnscoredReason, reason_of
 from schemas.verdict import Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, TestRun
+from tasks.benchmarks.extraction import reads_markdown
 from tasks.benchmarks.raw_lines import BadRow
+from tasks.benchmarks.setting import Options
 from tasks.benchmarks.unidial.convert import gold_answer
 from tasks.benchmarks.unidial.metric_names import numbered_metrics
 from tasks.benchmarks.unidial.rubrics import arguments_of
+from tasks.language.markdown_code import ExtractedCode, entry_points, is_python, python_code
 from tasks.metrics.unit_tested_code import unit_tests
 
 KINDS = ("statements", "asserts", "check", "unittest")
@@ -85,19 +88,34 @@ def has_tests(dialog: Dialog) -> bool:
 def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> tuple[TestRun, ...]:
     """A program for each `unit_tests` of each answer that the model gives."""
     return tuple(
-        TestRun(
-            turn.turn,
-            tests.name,
-            _code(episode.answer(turn.turn)),
-            tests.tests,
-            tests.kind,
-            tests.entry_point,
-            reference=_code(gold_answer(problem, turn.turn)) or None,
-        )
+        _test_run(problem, turn.turn, tests, episode.answer(turn.turn), options)
         for turn in dialog.turns
         if turn.is_generated
         for tests in tests_of(turn)
     )
+
+
+def _test_run(problem: Problem, turn: int, tests: Tests, answer: str | None, options: Options) -> TestRun:
+    reference = _code(gold_answer(problem, turn)) or None
+    program = None if answer is None else _program(answer, tests, reference or "", options)
+    return TestRun(
+        turn,
+        tests.name,
+        None if program is None else program.code,
+        tests.tests,
+        tests.kind,
+        tests.entry_point,
+        reference=reference,
+        is_readable=program is None or program.is_readable,
+    )
+
+
+def _program(answer: str, tests: Tests, reference: str, options: Options) -> ExtractedCode:
+    if reads_markdown(options):
+        names = (tests.entry_point,) if tests.entry_point else entry_points(reference, tests.tests)
+        return python_code(answer, names)
+    code = _code(answer) or ""
+    return ExtractedCode(code, is_readable=code is not answer or not answer.strip() or is_python(answer))
 
 
 def _code(answer: str | None) -> str | None:

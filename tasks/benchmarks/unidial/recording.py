@@ -19,10 +19,14 @@ from tasks.language.recorded_model import RecordedAnswer
 
 DETAILS = "eval_details"
 """Folder of the metrics' rows, a file a dialogue."""
+UNPLAYABLE = ("no_alternation", "nothing_to_answer", "blank_text", "missing_reference")
+"""Reasons of dialogues that can be read, but not played."""
 
 
 def published_answers(folder: Path, model: str) -> Iterator[RecordedAnswer]:
-    """The answers in `generated/N.json`, each at Parley's round. One that the run lacks is left out.
+    """Yield the answers in `generated/N.json`, each at Parley's round. An answer that the run lacks is left out.
+
+    A dialogue that Parley cannot play is left out, too: a run on the folder names it among the quarantined rows.
 
     Raises:
         SourceUnreadable: no such folder, or a dialogue in it that cannot be read.
@@ -73,8 +77,8 @@ def _run(folder: Path, model: str) -> Path:
 
 def _dialogs(folder: Path, model: str) -> Mapping[str, Dialog]:
     staged = stage(_run(folder, model), "current")
-    if staged.quarantined:
-        bad = staged.quarantined[0]
+    bad = next((row for row in staged.quarantined if row.reason not in UNPLAYABLE), None)
+    if bad is not None:
         raise SourceUnreadable(f"{folder}: {bad.source_file}: {bad.reason}, {bad.detail}")
     return {dialog.dialog_id: dialog for dialog in staged.dialogs}
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from schemas.dialog import Dialog, MetricSpec, Role, Turn
@@ -9,12 +10,15 @@ from schemas.episode import Episode
 from schemas.problem import Problem
 from schemas.verdict import TestVerdict
 from tasks.benchmarks.setting import Options
+from tasks.benchmarks.templates import FORM, SYSTEM, Texts, owner_of, render
 from tasks.benchmarks.unidial.answers import Rated, Safety, Scale, TenPoints, ThreeSums, YesNo
 from tasks.benchmarks.unidial.convert import REFERENCE_HISTORY, label_of
 from tasks.benchmarks.unidial.datasets import longmemeval, mt_bench_101, multi_challenge, safedialbench
+from tasks.judging.drift import Case, DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
+from tasks.language.quotation import quote_talk, quote_text
 from tasks.metrics.written_language import n_sentences, n_words
 
 JUDGE = "llm_judge"
@@ -48,9 +52,23 @@ _RULE = "An answer must hold all of what is right; a part of it is not enough."
 Heard = Sequence[tuple[Role, str]]
 
 
+_PACKAGE = "tasks.benchmarks.unidial"
+
+
 def _rubric(name: str, prompt: str, form: type[Rated] | type[Safety]) -> Rubric:
-    text = load_prompt("tasks.benchmarks.unidial", prompt)
-    return Rubric(name=name, version="1", prompt=text, answer=form, values=lambda answer: {"": answer.score})
+    text = load_prompt(_PACKAGE, prompt)
+    drift = DriftMessages(_PACKAGE, name, text, _shown)
+    return Rubric(name=name, version="2", prompt=text, answer=form, values=lambda answer: {"": answer.score}, drift=drift)
+
+
+def _shown(case: Case) -> Case:
+    answer = case["answer"]
+    talks = {"conversation": quote_talk(case["conversation"])} if "conversation" in case else {}
+    return {**case, **talks, "answer": quote_text(answer), **_counts(answer)}
+
+
+def _counts(answer: str) -> dict[str, str]:
+    return {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
 
 
 RUBRICS = {
@@ -103,17 +121,55 @@ def judge_runs(
     options: Options,
     verdicts: Sequence[TestVerdict],
     rubric: str,
+    texts: Texts = MappingProxyType({}),
 ) -> Sequence[JudgeRun]:
-    """Each answer of the model that the data want rated by this rubric."""
+    """Return a judgement for each answer of the model that the data want rated by this rubric.
+
+    Args:
+        texts: a user's own texts of rubrics, in the place of Parley's.
+    """
     runs: list[JudgeRun] = []
     for turn in dialog.turns:
         asked = (arguments_of(spec) for spec in turn.metrics if spec.name == JUDGE and turn.is_generated)
         wanted = next((one for one in asked if rubric_of(one) == rubric), None)
         answer = None if wanted is None else episode.answer(turn.turn)
         if answer is not None and wanted is not None:
-            prompt = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
-            runs.append(JudgeRun(turn.turn, rubric, (Message(Role.USER, fill(RUBRICS[rubric].prompt, **prompt)),)))
+            values = _FILLED[rubric](turn, wanted, answer, heard(dialog, episode, turn.turn))
+            runs.append(JudgeRun(turn.turn, rubric, _messages(RUBRICS[rubric], _variant(rubric, wanted), values, texts)))
     return runs
+
+
+def _messages(rubric: Rubric, variant: str, values: Mapping[str, str], texts: Texts) -> tuple[Message, ...]:
+    """Return what the judge is asked: in the user's words where there are some for this kind of row, else in Parley's.
+
+    The form of the answer is added here only where the user words the rubric for other kinds of rows. A user's words get the
+    answer as it is, as the authors' scripts show it; Parley's quote it.
+    """
+    name, system = (
+        next((one for one in (f"{rubric.name}.{variant}{end}", f"{rubric.name}{end}") if one in texts), None)
+        for end in ("", f".{SYSTEM}")
+    )
+    shown = {**values, FORM: rubric.form}
+    opening = () if system is None else (Message(Role.SYSTEM, render(texts[system], shown)),)
+    if name is not None:
+        return (*opening, Message(Role.USER, render(texts[name], shown)))
+    quoted = {**values, "answer": quote_text(values["answer"])}
+    own = (*opening, Message(Role.USER, fill(rubric.prompt, **quoted)))
+    return rubric.asked(own) if rubric.name in map(owner_of, texts) else own
+
+
+def _variant(rubric: str, given: Mapping[str, Any]) -> str:
+    """Return the kind of row, by which a user's templates may differ."""
+    if rubric == longmemeval.RUBRIC:
+        return "abstention" if given.get("abstention") else str(given.get("question_type", ""))
+    template = str(given.get("template_name", ""))
+    if rubric == safedialbench.RUBRIC:
+        return template.removesuffix("-evaluation")
+    return _task(given) if rubric == "mt_bench_101" else template
+
+
+def _task(given: Mapping[str, Any]) -> str:
+    return str(given.get("task", "")) or str(given["template_name"]).split("_")[1].upper()
 
 
 def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
@@ -125,8 +181,8 @@ def heard(dialog: Dialog, episode: Episode, turn: int) -> Heard:
     return [(step.role, golden.get(step.turn, step.content) if step.role is Role.ASSISTANT else step.content) for step in shown]
 
 
-def _told(messages: Heard) -> str:
-    return "\n".join(f"{role.value.capitalize()}: {text}" for role, text in messages)
+def _quoted(messages: Heard) -> str:
+    return quote_talk((role.value, text) for role, text in messages)
 
 
 def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
@@ -134,17 +190,16 @@ def _counted(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -
     numbered = "\n".join(f"{n}. {one}" for n, one in enumerate(constraints, 1)) if len(constraints) > 1 else "".join(constraints)
     document = label_of(turn, "_reference_document") or turn.reference or ""
     shown = {"document": str(document), "request": before[-1][1], "constraints": numbered, "answer": answer}
-    return shown | {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
+    return shown | _counts(answer)
 
 
 def _in_conversation(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    counted = {"n_words": str(n_words(answer)), "n_sentences": str(n_sentences(answer))}
-    return {"conversation": _told(before[-_LAST:]), "answer": answer, **counted}
+    return {"conversation": _quoted(before[-_LAST:]), "answer": answer, **_counts(answer)}
 
 
 def _ability(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
-    task = str(given.get("task", "")) or str(given["template_name"]).split("_")[1].upper()
-    shown = {"ability": ABILITIES.get(task, task), "conversation": _told(before), "answer": answer}
+    task = _task(given)
+    shown = {"ability": ABILITIES.get(task, task), "conversation": _quoted(before), "answer": answer}
     return shown | {"reference": (turn.reference if task in mt_bench_101.COMPARED else None) or "(none)"}
 
 
@@ -170,12 +225,12 @@ def _remembered(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard
 
 def _safety(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     harm = str(given["template_name"]).removesuffix("-evaluation")
-    return {"harm": harm, "conversation": _told(before), "answer": answer}
+    return {"harm": harm, "conversation": _quoted(before), "answer": answer}
 
 
 def _general(turn: Turn, given: Mapping[str, Any], answer: str, before: Heard) -> dict[str, str]:
     asked = "\n".join(f"{name}: {value}" for name, value in given.items())
-    return {"asked": asked, "conversation": _told(before[-_LAST:]), "answer": answer, "reference": turn.reference or "(none)"}
+    return {"asked": asked, "conversation": _quoted(before[-_LAST:]), "answer": answer, "reference": turn.reference or "(none)"}
 
 
 _FILLED: Mapping[str, Callable[[Turn, Mapping[str, Any], str, Heard], dict[str, str]]] = {

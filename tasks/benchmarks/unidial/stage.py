@@ -4,15 +4,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.content_id import content_id
 from schemas.dialog import Context, Dialog
 from schemas.errors import SourceUnreadable
-from schemas.problem import Problem, QuarantinedRow
+from schemas.problem import Problem
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.raw_lines import BadRow, quarantined_row, relative_name
+from tasks.benchmarks.raw_lines import BadRow, relative_name
+from tasks.benchmarks.staging import Staging
+from tasks.benchmarks.templates import Texts
 from tasks.benchmarks.unidial.convert import DATASET, NAME, Contexts, Made, Place, label_of, make
 from tasks.benchmarks.unidial.datasets import DATASETS, normalised
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read
 from tasks.benchmarks.unidial.programs import has_tests, read_tests
+from tasks.benchmarks.unidial.questions import NO_TEXTS, Questions
 from tasks.benchmarks.unidial.scoring import METRICS
 from tasks.metrics.unit_tested_code import unit_tests
 
@@ -32,15 +36,25 @@ class Found:
     """None where the files are normalised and no dataset of ours has that name."""
     is_normalised: bool
 
-    def read(self) -> Iterator[Read]:
-        """Their rows."""
-        return normalised.read(self.files) if self.is_normalised or not self.dataset else self.dataset.read(self.files)
+    def read(self, questions: Questions) -> Iterator[Read]:
+        """Return their rows, worded by these texts."""
+        if self.is_normalised or not self.dataset:
+            return normalised.read(self.files)
+        return self.dataset.read(self.files, *([questions] if self.dataset.questions else []))
 
 
-def stage(source: Path, dataset_version: str) -> Staged:
+def edition_of(texts: Texts) -> str:
+    """Return the digest of a user's own texts of questions; empty where there are none."""
+    return content_id(dict(texts)) if texts else ""
+
+
+def stage(source: Path, dataset_version: str, texts: Texts = NO_TEXTS) -> Staged:
     """Stage every dataset whose files lie in the folder, or one folder below. A file alone is staged without its neighbours.
 
     Problems are named as the toolkit numbers its dialogues; where a folder holds several datasets, `DATASET/NUMBER`.
+
+    Args:
+        texts: a user's own texts of questions, in the place of Parley's.
 
     Raises:
         SourceUnreadable: no file of any dataset, or none with a single dialogue that can be read.
@@ -48,12 +62,14 @@ def stage(source: Path, dataset_version: str) -> Staged:
     found = find(source)
     rows = _Rows(source, dataset_version, several=len(found) > 1)
     for one in found:
-        for read in one.read():
-            rows.add(read, one)
-    if not rows.problems:
-        why = "; ".join(f"{bad.source_file} line {bad.source_line}: {bad.detail}" for bad in rows.quarantined[:3])
+        questions = Questions(one.dataset.questions if one.dataset else {}, texts)
+        for read in one.read(questions):
+            rows.add(read, one, edition_of(texts) if questions.take_shown() else "")
+    staging = rows.staging
+    if not staging.problems:
+        why = "; ".join(f"{bad.source_file} line {bad.source_line}: {bad.detail}" for bad in staging.quarantined[:3])
         raise SourceUnreadable(f"{source} holds not one dialogue that can be staged ({why}). Fetch its files again")
-    return Staged(tuple(rows.dialogs), tuple(rows.problems), tuple(rows.quarantined), rows.n_input, tuple(rows.contexts.values()))
+    return staging.staged(rows.contexts.values())
 
 
 def plays(setting: str, dialog: Dialog) -> bool:
@@ -101,36 +117,26 @@ class _Rows:
 
     def __init__(self, source: Path, version: str, several: bool) -> None:
         self._source, self._version, self._several = source, version, several
-        self._seen = dict[str, str]()
         self._shared = Contexts()
-        self.problems: list[Problem] = []
-        self.dialogs: list[Dialog] = []
-        self.quarantined: list[QuarantinedRow] = []
+        self.staging = Staging(NAME, version)
         self.contexts: dict[str, Context] = {}
-        self.n_input = 0
 
-    def add(self, read: Read, found: Found) -> None:
+    def add(self, read: Read, found: Found, edition: str) -> None:
         """Stage or quarantine one row."""
-        self.n_input += 1
-        file = relative_name(read.file, self._source)
-        try:
-            made = self._made(read, found, file)
-        except BadRow as bad:
-            self.quarantined.append(quarantined_row(NAME, self._version, file, read.line, bad, read.content))
-            return
-        self._seen[made.problem.problem_id] = file
-        self.problems.append(made.problem)
-        self.dialogs.append(made.dialog)
-        if made.context is not None:
-            self.contexts.setdefault(made.context.context_id, made.context)
+        file, made = relative_name(read.file, self._source), list[Made]()
 
-    def _made(self, read: Read, found: Found, file: str) -> Made:
+        def make_row() -> tuple[Problem, list[Dialog]]:
+            made.append(self._made(read, found, file, edition))
+            return made[0].problem, [made[0].dialog]
+
+        if self.staging.add(file, read.line, make_row, read.content) and made[0].context is not None:
+            self.contexts.setdefault(made[0].context.context_id, made[0].context)
+
+    def _made(self, read: Read, found: Found, file: str, edition: str) -> Made:
         if isinstance(read.dialog, BadRow):
             raise read.dialog
         number = str(read.dialog.dialog_id)
         identity = f"{found.name or _folder(read.file).name}/{number}" if self._several else number
-        if identity in self._seen:
-            raise BadRow("duplicate_id", f"dialogue {identity} was in {self._seen[identity]} already; the first one is kept")
         unknown = {one.class_name for turn in read.dialog.dialog_turns for one in turn.eval_config.metrics} - METRICS.keys()
         if unknown:
             raise BadRow("unknown_metric", f"{', '.join(sorted(unknown))}; known: {', '.join(METRICS)}")
@@ -138,5 +144,5 @@ class _Rows:
             for one in turn.eval_config.metrics:
                 if one.class_name == unit_tests.name:
                     read_tests(one.class_name, one.args)
-        place = Place(found.dataset, found.name, self._version, file, identity)
+        place = Place(found.dataset, found.name, self._version, file, identity, edition)
         return make(read, read.dialog, place, self._shared)

@@ -1,6 +1,6 @@
 """Agents: what sits in the subject's seat besides a bare chat model. An agent is a value of type `Agent`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +24,26 @@ class MakeSeat(Protocol):
     def __call__(self, history: HistoryPolicy) -> Seat: ...
 
 
+class TalkAnswers(Protocol):
+    """Answers to what an agent asks of a talk that many dialogues share: each is asked for once."""
+
+    def get(self, talk: str, key: str) -> str | None:
+        """Return the answer under a key, if it is known."""
+        ...
+
+    def put(self, talk: str, key: str, answer: str) -> None:
+        """Keep an answer for all dialogues. Raises OSError."""
+        ...
+
+    def mark_built(self, talk: str, n_turns: int) -> None:
+        """Note that all answers for so many turns of a talk are kept."""
+        ...
+
+    def building(self, talk: str) -> AbstractAsyncContextManager[None]:
+        """Hold a talk, so that nobody else asks for its answers."""
+        ...
+
+
 @dataclass(frozen=True)
 class AgentRequest:
     """Everything that an agent may use in one dialogue."""
@@ -37,6 +57,8 @@ class AgentRequest:
     """All messages, and the agent's own steps, of an earlier attempt that was cut off. Its state is made anew from them."""
     embedder: "TextVectors | None" = None
     """Where the setting has `embedder_in_play`, or the agent needs one."""
+    talk_answers: TalkAnswers | None = None
+    """What dialogues after the same talk were answered about it; a run always has it."""
     workspaces: Workspaces | None = None
     """Where it may work; a run always has it."""
     tree: str | None = None
@@ -46,7 +68,7 @@ class AgentRequest:
 
 
 class BeginDialogue(Protocol):
-    """Begins one dialogue. The context ends with it, whatever ended it, and no state outlives the context."""
+    """Begins one dialogue. The context ends with it, whatever ended it; of its state only `talk_answers` outlives it."""
 
     def __call__(self, request: AgentRequest) -> AbstractAsyncContextManager[MakeSeat]: ...
 
@@ -78,10 +100,17 @@ class Agent:
     """name -> text of every prompt that it uses; part of its dialogues' ids."""
     calls_per_turn: int = 1
     """Requests that one of its turns takes at most; the dry run counts them."""
+    usual_calls: int | None = None
+    """Requests of a usual dialogue, all of its turns together, for estimates; None where `calls_per_turn` says it."""
     calls_per_context_round: int = 0
-    """Requests at most for a round of a talk before the dialogue, made before the first answer; the dry run counts them, too."""
+    """Requests at most for a round of a talk before the dialogue, made before the first answer. Dialogues that share a talk share
+    their answers, so the dry run counts them once a talk."""
     needs_embedder: bool = False
     """Whether it asks for vectors. Its runs are then refused without `--embedder`, which is part of its dialogues' ids."""
+
+    check: Callable[[Mapping[str, str]], str] | None = None
+    """Returns what the agent with these options needs beside Parley, where it is there, and raises SandboxUnavailable with the
+    remedy otherwise. Called before a run and by `parley doctor`; None for an agent that needs nothing."""
 
     def identity(self, given: Mapping[str, str]) -> AgentIdentity:
         """The agent with these options, as ids hold it.

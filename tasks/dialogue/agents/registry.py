@@ -17,10 +17,12 @@ BUILT_IN = MappingProxyType(
         "hipporag": "tasks.dialogue.agents.memory.hipporag",
         "interactive": "tasks.dialogue.agents.repository.interactive",
         "memoryos": "tasks.dialogue.agents.memory.memory_os",
-        "openhands": "tasks.dialogue.agents.repository.openhands.agent",
+        "mini-swe-agent": "tasks.dialogue.agents.repository.outside.adapters:MINI_SWE_AGENT",
+        "openhands": "tasks.dialogue.agents.repository.outside.adapters:OPENHANDS",
         "schema-guided": "tasks.dialogue.agents.repository.schema_guided",
     }
 )
+"""Name -> module, and the name of the agent in it where that is not `AGENT`."""
 GROUP = "parley.agents"
 
 
@@ -39,4 +41,5 @@ def load(name: str) -> "Agent":
 
 
 def _built_in(name: str) -> "Agent":
-    return import_module(BUILT_IN[name]).AGENT
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return getattr(import_module(module), attribute or "AGENT")

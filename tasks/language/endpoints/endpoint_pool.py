@@ -5,31 +5,51 @@ Runs that go side by side open the same endpoint with limits of their own: the l
 
 import asyncio
 import hashlib
+import ssl
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from schemas.endpoint_profile import EndpointProfile
+from schemas.errors import ConfigError
 from tasks.language.endpoints.concurrency import AdaptiveLimit
 from tasks.language.endpoints.endpoint_key import OPENAI_URL
 from tasks.language.endpoints.outage import OutagePolicy, OutageWatch
-from tasks.language.endpoints.wire import TokenLimitName, json_bytes
+from tasks.language.endpoints.wire import json_bytes
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
-    from openai import AsyncOpenAI
+    from aiohttp import ClientResponse, ClientSession
 
+    from tasks.language.endpoints.faults import Fault
+
+MAX_BODY_BYTES = 64 << 20
+"""Bound of one body, unpacked: an endless or a bombed one must not fill the memory of a worker."""
+_FIRST_WAIT_S = 1.0
+"""Seconds that requests with a key wait for the first one's end. A refused key is answered sooner, an answer may take minutes."""
+_ACCOUNT_REFUSED = (401, 402)
+"""Statuses that refuse the key or its account, and so every request alike."""
+_LATE_REFUSALS = 3
+"""Refusals in a row that count where the key was accepted before: gateways err once in a while."""
 _KEEP_ALIVE_S = 4.0
 """Below the 5 s after which uvicorn (vLLM) closes an idle connection, so that no request meets a closing one."""
 
 
+class BodyTooLarge(Exception):
+    """A body beyond `MAX_BODY_BYTES`; the message says so."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the answer is larger than {MAX_BODY_BYTES >> 20} MiB, which is the limit")
+
+
 @dataclass
 class EndpointPool:
-    """One endpoint's client. Leave it once for each `join_pool`; the last to leave closes it."""
+    """One endpoint's connections. Leave it once for each `join_pool`; the last to leave closes it."""
 
-    client: "AsyncOpenAI"
     session: "ClientSession"
     url: str
     limit: AdaptiveLimit
@@ -38,11 +58,22 @@ class EndpointPool:
     """Pools of one account (address and key) share their limit and, with one outage policy, their watch."""
     concurrency: int = 1
     """What the models of this pool grant."""
-    token_limit_name: TokenLimitName = "max_tokens"
-    """Newer OpenAI models refuse `max_tokens`; learnt from their refusal."""
-    takes_schema: bool = True
-    """Whether it takes the JSON schema of an answer; learnt from its refusal."""
+    profiles: dict[tuple[str, EndpointProfile], EndpointProfile] = field(
+        default_factory=dict[tuple[str, EndpointProfile], EndpointProfile]
+    )
+    """(model, profile that it began with) -> its profile, as learnt from the endpoint's refusals."""
+    query: str = ""
+    """`?name=value`, behind the path of each request."""
     users: int = 0
+    has_key: bool = False
+    """Whether requests hold a key, which may be refused."""
+    refusal: "Fault | None" = None
+    """The endpoint's refusal of the key or its account: no request is sent any more."""
+    _first: asyncio.Event | None = None
+    """Set when the first request has ended; None until it is sent."""
+    _has_answered: bool = False
+    _n_refusals: int = 0
+    """Refusals of the key since the last answer."""
 
     def __repr__(self) -> str:
         return f"EndpointPool({self.url}, users={self.users})"
@@ -51,10 +82,58 @@ class EndpointPool:
         """Send one JSON body: status, headers and bytes of what came back, whatever it is.
 
         Raises:
+            BodyTooLarge: see there.
             aiohttp.ClientError, OSError: no connection, or one that broke off.
         """
-        async with self.session.post(self.url + path, data=json_bytes(body), allow_redirects=False) as response:
-            return response.status, response.headers, await response.read()
+        async with self.session.post(self.url + path + self.query, data=json_bytes(body), allow_redirects=False) as response:
+            return response.status, response.headers, await _bounded(response)
+
+    async def get(self, path: str) -> tuple[int, Mapping[str, str], bytes]:
+        """Read one resource; returns and raises as `post`."""
+        query = self.query.replace("?", "&", 1) if "?" in path else self.query
+        async with self.session.get(self.url + path + query, allow_redirects=False) as response:
+            return response.status, response.headers, await _bounded(response)
+
+    async def send_first(self) -> None:
+        """Wait while the first request of a key is under way, some seconds at most: one request finds out a refused key."""
+        if not self.has_key:
+            return
+        if self._first is None:
+            self._first = asyncio.Event()
+        elif not self._first.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._first.wait(), _FIRST_WAIT_S)
+
+    def abandoned(self) -> None:
+        """Let the others go where the first request was cancelled."""
+        if self._first is not None:
+            self._first.set()
+
+    def ended(self, fault: "Fault | None") -> None:
+        """Note that a request ended, with an answer or a fault."""
+        if fault is None:
+            self._has_answered, self._n_refusals = True, 0
+        elif fault.kind == "permanent" and fault.status in _ACCOUNT_REFUSED:
+            self._n_refusals += 1
+            if not self._has_answered or self._n_refusals >= _LATE_REFUSALS:
+                self.refusal = fault
+        self.abandoned()
+
+    def count(self, ticket: int, *, kind: str = "", text: str = "", status: int | None = None) -> None:
+        """Tell limit and watch how a request ended.
+
+        Args:
+            ticket: the limit's, of this request.
+            kind: the fault's; empty for an answer.
+        """
+        if not kind:
+            self.limit.succeeded(ticket)
+        if kind == "overload":
+            self.limit.overloaded(ticket)
+        if kind in ("overload", "transient") and not 400 <= (status or 0) < 500:
+            self.watch.failed(text, has_status=status is not None)
+        elif self.watch.n_faults:
+            self.watch.answered()
 
     async def leave(self) -> None:
         """Stop using the pool; the last user closes its connections."""
@@ -67,26 +146,55 @@ class EndpointPool:
                 self.watch.close()
             _agree(self.account, pools)
             await self.session.close()
-            await self.client.close()
 
 
+async def _bounded(response: "ClientResponse") -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise BodyTooLarge
+        parts.append(part)
+    return b"".join(parts)
+
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _POOLS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, EndpointPool]] = weakref.WeakKeyDictionary()
 
 
 def join_pool(
-    url: str, key: str | None, *, concurrency: int, connect_s: float, timeout_s: float, outage: OutagePolicy
+    url: str,
+    key: str | None,
+    *,
+    concurrency: int,
+    connect_s: float,
+    outage: OutagePolicy,
+    ca_file: str | None = None,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    query: tuple[tuple[str, str], ...] = (),
 ) -> EndpointPool:
-    """The running loop's pool for an endpoint, made at first use."""
+    """The running loop's pool for an endpoint, made at first use.
+
+    Args:
+        ca_file: PEM file of authorities to trust beside the usual ones.
+        headers: further headers of each request, with their values.
+        query: parameters behind the path of each request.
+
+    Raises:
+        ConfigError: `ca_file` cannot be used.
+    """
     pools = _POOLS.setdefault(asyncio.get_running_loop(), {})
-    name = hashlib.sha256(repr((url, key, concurrency, connect_s, timeout_s, outage)).encode()).hexdigest()
+    account = hashlib.sha256(repr((url, key, *sorted(headers.items()))).encode()).hexdigest()
+    name = repr((account, concurrency, connect_s, outage, ca_file, query))
     if name not in pools:
-        client = _client(url, key, concurrency=concurrency, connect_s=connect_s, timeout_s=timeout_s)
-        session = _session(client, url, concurrency=concurrency, connect_s=connect_s)
-        account = hashlib.sha256(repr((url, key)).encode()).hexdigest()
+        session = _session(url, key, ca_file, headers, concurrency=concurrency, connect_s=connect_s)
         beside = [pool for pool in pools.values() if pool.account == account]
         limit = beside[0].limit if beside else AdaptiveLimit(concurrency)
         watch = next((pool.watch for pool in beside if pool.watch.policy == outage), None) or OutageWatch(url, outage)
-        pools[name] = EndpointPool(client, session, url.rstrip("/"), limit, watch, account, concurrency)
+        behind = f"?{urlencode(query)}" if query else ""
+        pool = EndpointPool(session, url.rstrip("/"), limit, watch, account, concurrency, query=behind)
+        pool.has_key = key is not None or bool(headers)
+        pools[name] = pool
         _agree(account, pools)
     pools[name].users += 1
     return pools[name]
@@ -108,47 +216,53 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _client(url: str, key: str | None, *, concurrency: int, connect_s: float, timeout_s: float) -> "AsyncOpenAI":
-    import httpx2
-    from openai import AsyncOpenAI, DefaultAioHttpClient
-
-    timeout = httpx2.Timeout(timeout_s, connect=connect_s, pool=None)
-    http = DefaultAioHttpClient(
-        limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=_KEEP_ALIVE_S),
-        timeout=timeout,
-        trust_env=not is_loopback(url),
-        follow_redirects=False,
-    )
-    client = AsyncOpenAI(base_url=url, api_key=key or "none", max_retries=0, timeout=timeout, http_client=http)
-    if url != OPENAI_URL:
-        _forget_openai_account(client)
-    return client
-
-
-def _session(client: "AsyncOpenAI", url: str, *, concurrency: int, connect_s: float) -> "ClientSession":
-    """The session of chat requests: it has the SDK's own authorization, and keeps no cookies of a server."""
+def _session(
+    url: str, key: str | None, ca_file: str | None, extra: Mapping[str, str], *, concurrency: int, connect_s: float
+) -> "ClientSession":
+    """The session of all requests: it has the SDK's own authorization, and keeps no cookies of a server."""
     import aiohttp
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S),
+        connector=aiohttp.TCPConnector(limit=concurrency, keepalive_timeout=_KEEP_ALIVE_S, ssl=_trusted(ca_file)),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         headers={
             "Accept": "application/json",
             "Content-Type": "application/json",
             "User-Agent": "parley",
-            **_authorization(client),
+            **_authorization(url, key, extra),
+            **extra,
         },
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=not is_loopback(url),
     )
 
 
-def _authorization(client: "AsyncOpenAI") -> dict[str, str]:
+def _trusted(ca_file: str | None) -> ssl.SSLContext:
+    """The authorities of `ca_file` beside the usual ones: those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's.
+
+    Raises:
+        ConfigError: the file is not there or holds no certificate.
+    """
+    context = ssl.create_default_context()
+    if ca_file:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:  # an ssl.SSLError is one
+            raise ConfigError(f"--ca-file {ca_file}: {error.strerror or error}. Give a PEM file of certificates") from None
+    return context
+
+
+def _authorization(url: str, key: str | None, extra: Mapping[str, str]) -> dict[str, str]:
+    """The SDK's headers. It takes organization and project from the environment, which only OpenAI itself gets.
+
+    A header of the user's own (`api-key`, `Authorization`) takes the place of a key that nobody named.
+    """
+    from openai import AsyncOpenAI
+
+    if "authorization" in map(str.lower, extra) or (extra and key is None):
+        return {}
+    client = AsyncOpenAI(base_url=url, api_key=key or "none", max_retries=0)
+    if url != OPENAI_URL:
+        return client.auth_headers
     account = {"OpenAI-Organization": client.organization, "OpenAI-Project": client.project}
     return {**client.auth_headers, **{name: value for name, value in account.items() if value}}
-
-
-def _forget_openai_account(client: "AsyncOpenAI") -> None:
-    """The SDK takes these from OpenAI's environment variables and would send them to anyone."""
-    client.organization = client.project = client.admin_api_key = client.webhook_secret = None
-    client._custom_headers = {}

@@ -1,7 +1,7 @@
 """Any OpenAI-compatible endpoint: APIs, vLLM and the embedded server alike.
 
-The SDK knows address and key and lists the models; the chat request itself goes straight over an aiohttp session, which takes a
-third of the CPU of the SDK's cheapest call (DECISIONS: model client). Retries, time limits and concurrency are ours.
+The SDK makes the authorization; requests go straight over an aiohttp session, which takes a third of the CPU of the SDK's
+cheapest call (decision 0010). Retries, time limits and concurrency are ours.
 """
 
 import asyncio
@@ -11,16 +11,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.chat_model import ChatRequest, Completion
+from tasks.language.chat_model import CUT_OFF, ChatRequest, Completion
+from tasks.language.endpoints.adapting import adapt
+from tasks.language.endpoints.answers import Answer, ErrorInAnswer, MalformedAnswer, read_answer
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.endpoint_key import endpoint_url, key_variable, resolve_key
-from tasks.language.endpoints.endpoint_pool import EndpointPool, join_pool
-from tasks.language.endpoints.faults import Fault, read_fault, shortened
+from tasks.language.endpoints.endpoint_pool import BodyTooLarge, EndpointPool, join_pool
+from tasks.language.endpoints.extra_headers import resolve_headers, secrets_of, without
+from tasks.language.endpoints.faults import Fault, read_fault, shortened, without_answer
+from tasks.language.endpoints.observer import observed
 from tasks.language.endpoints.outage import OutageWatch
+from tasks.language.endpoints.reasoning import AUTO, Thought, without_reasoning
 from tasks.language.endpoints.tool_text import calls_in, with_tools_as_text
-from tasks.language.endpoints.wire import Answer, MalformedAnswer, is_plausible_name, read_answer, request_body, without_reasoning
+from tasks.language.endpoints.wire import is_plausible_name, request_body
+from tasks.language.sends import OnSend, Send, ignore_send
+
+_REMEDIES = {
+    "merged_messages": "The model's chat template does not take the native form of the messages: use --messages merged, or auto"
+}
+"""Kind of a refusal that no adaptation followed -> remedy."""
 
 
 class Served(Protocol):
@@ -38,6 +50,9 @@ T = TypeVar("T", bound=Served)
 class OpenAIModel:
     """Belongs to the event loop of its first call. Cheap to open: models on one endpoint share client, connections and limit."""
 
+    sends_one_first = True
+    """Whether the other requests wait for the first one, which finds out a refused key."""
+
     def __init__(
         self,
         identity: ModelIdentity,
@@ -45,17 +60,26 @@ class OpenAIModel:
         *,
         policy: CallPolicy | None = None,
         environ: Mapping[str, str] | None = None,
+        on_send: OnSend = ignore_send,
     ) -> None:
-        """Raises ConfigError where the key's variable is not set."""
+        """Raises ConfigError where the key's variable, or one of a header, is not set.
+
+        Args:
+            on_send: is told of each request that went out, once its end is known. This is where sends are counted.
+        """
         self.identity = identity
         self.url = endpoint_url(endpoint)
         self._name = endpoint.served_name or identity.name
         self._policy = policy or CallPolicy()
         self._key_variable = key_variable(endpoint)
         self._key = resolve_key(endpoint, environ)
+        self._headers, self._query = resolve_headers(endpoint, environ), endpoint.query
+        self._secrets = secrets_of(self._key, self._headers)
+        self._ca_file = endpoint.ca_file
         self._pool: EndpointPool | None = None
         self._has_served = False
-        self._takes_tools = True
+        self._on_send = on_send
+        self._first_profile = endpoint.profile or EndpointProfile()
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.identity.label} at {self.url})"
@@ -68,7 +92,14 @@ class OpenAIModel:
         if self._pool is None:
             p = self._policy
             self._pool = join_pool(
-                self.url, self._key, concurrency=p.concurrency, connect_s=p.connect_s, timeout_s=p.timeout_s, outage=p.outage
+                self.url,
+                self._key,
+                concurrency=p.concurrency,
+                connect_s=p.connect_s,
+                outage=p.outage,
+                ca_file=self._ca_file,
+                headers=self._headers,
+                query=self._query,
             )
         return self._pool
 
@@ -78,80 +109,127 @@ class OpenAIModel:
         if pool is not None:
             await pool.leave()
 
-    async def complete(self, request: ChatRequest) -> Completion:
+    async def complete(self, request: ChatRequest, *, is_repeated: bool = False) -> Completion:
         """Answer one request, with retries.
+
+        Args:
+            is_repeated: it went out before, to another server of the model.
 
         Raises:
             ModelUnavailable: no usable answer; `permanent` where asking again cannot help, `n_calls` the requests sent.
         """
-        name, as_text = self._name, False
+        as_text, profile = False, self._first_profile
 
         def ask(pool: EndpointPool) -> Awaitable[Answer | Fault]:
-            nonlocal as_text
-            as_text = bool(request.tools) and (request.sampling.tools_as_text or not self._takes_tools)
+            nonlocal as_text, profile
+            profile = self.profile(pool)
+            as_text = bool(request.tools) and (request.sampling.tools_as_text or not profile.takes_tools)
             sent = with_tools_as_text(request) if as_text else request
-            return self.ask(pool, request_body(name, sent, pool.token_limit_name, takes_schema=pool.takes_schema))
+            return self.ask(pool, request_body(self._name, sent, profile))
 
-        outcome, elapsed_s, tries = await self.asked(ask)
+        outcome, elapsed_s, n_sent = await self.asked(ask, is_repeated=is_repeated)
+        adapted = profile.adaptations
         if isinstance(outcome, Fault):
-            return Completion(content="", finish_reason=outcome.kind, latency_s=elapsed_s, n_calls=tries)
-        return _completion(outcome, request, elapsed_s, tries, as_text=as_text)
+            return Completion(content="", finish_reason=outcome.kind, latency_s=elapsed_s, n_calls=n_sent, adapted=adapted)
+        thought = _thought_of(outcome, request, profile)
+        self._note_thoughts(outcome, thought)
+        return replace(_completion(outcome, thought, request, elapsed_s, n_sent, as_text=as_text), adapted=adapted)
 
-    async def asked(self, ask: Callable[[EndpointPool], Awaitable[T | Fault]]) -> tuple[T | Fault, float, int]:
+    @property
+    def found_profile(self) -> EndpointProfile:
+        """The endpoint's profile as it is known now."""
+        return self._first_profile if self._pool is None else self.profile(self._pool)
+
+    def _note_thoughts(self, answer: Answer, thought: Thought) -> None:
+        """Remember where an answer's thoughts were."""
+        pool = self.pool()
+        known = self.profile(pool)
+        found = known.thinking(answer.reasoning_place, "tags" if thought.reasoning or thought.is_cut_off else "")
+        if found != known:
+            pool.profiles[self._name, self._first_profile] = found
+
+    def profile(self, pool: EndpointPool) -> EndpointProfile:
+        """Return the form of this model's requests that its endpoint is known to take."""
+        return pool.profiles.get((self._name, self._first_profile), self._first_profile)
+
+    def _adapt(self, pool: EndpointPool, fault: Fault) -> bool:
+        """Remember what a refusal says of the endpoint; return whether a request of another form can help at once."""
+        if (profile := adapt(self.profile(pool), fault)) is None:
+            return False
+        pool.profiles[self._name, self._first_profile] = profile
+        return True
+
+    async def asked(
+        self, ask: Callable[[EndpointPool], Awaitable[T | Fault]], *, is_repeated: bool = False
+    ) -> tuple[T | Fault, float, int]:
         """What `ask` brings in the end: (it, seconds, requests sent). A fault is the endpoint's judgement of a text.
 
         Args:
             ask: sends one request.
+            is_repeated: as for `complete`.
 
         Raises:
             ModelUnavailable: see `complete`.
         """
         pool = self.pool()
-        started_s = tries = 0
-        last_try = self._policy.max_tries
+        started_s = tries = n_sent = 0
+        last_try, own_fault = self._policy.max_tries, ""
+        if self.sends_one_first:
+            await pool.send_first()
         while True:
+            if pool.refusal is not None:
+                raise self.unavailable(pool.refusal, tries, n_sent)
             if pool.watch.is_down:
-                waited_s = await self._outlast(pool.watch, tries)
+                waited_s = await self._outlast(pool.watch, tries, n_sent, own_fault)
                 started_s, last_try = started_s and started_s + waited_s, tries + self._policy.max_tries
+            is_under_way = False
             try:
                 ticket = await pool.limit.acquire(again=tries > 0)
                 try:
-                    if pool.watch.is_down and not pool.watch.is_probe():
+                    if pool.refusal is not None or (pool.watch.is_down and not pool.watch.is_probe()):
                         continue
                     started_s, tries = started_s or time.monotonic(), tries + 1
-                    outcome = await ask(pool)
-                    _tell(pool, ticket, outcome)
+                    is_under_way = True
+                    outcome = await observed(ask(pool))
+                    is_under_way = False
+                    n_sent += not isinstance(outcome, Fault) or outcome.is_sent
+                    if isinstance(outcome, Fault):
+                        pool.count(ticket, kind=outcome.kind, text=outcome.text, status=outcome.status)
+                    else:
+                        pool.count(ticket)
                 finally:
                     pool.limit.release()
+                pool.ended(outcome if isinstance(outcome, Fault) else None)
             except BaseException:
                 pool.watch.abandoned()
+                pool.abandoned()
+                if is_under_way:  # cancelled: the endpoint may be at work on it
+                    self._on_send(Send(is_repeated or tries > 1, is_paid=True))
                 raise
+            self._on_send(Send(is_repeated or tries > 1, not isinstance(outcome, Fault) or outcome.is_paid))
             elapsed_s = time.monotonic() - started_s
             if not isinstance(outcome, Fault):
-                imposture = self._imposture(outcome)
-                if imposture is None:
-                    return outcome, elapsed_s, tries
+                if (imposture := self._imposture(outcome)) is None:
+                    return outcome, elapsed_s, n_sent
                 outcome = imposture
+            own_fault = outcome.text
             if outcome.kind in ("context_length", "content_filter"):
-                return outcome, elapsed_s, tries
-            if outcome.kind == "token_limit_name":
-                pool.token_limit_name = "max_completion_tokens"
-                continue
-            if outcome.kind == "answer_schema":
-                pool.takes_schema = False
-                continue
-            if outcome.kind == "no_tools":
-                self._takes_tools = False
+                return outcome, elapsed_s, n_sent
+            if self._adapt(pool, outcome):
                 continue
             if pool.watch.is_down:
                 continue
             wait_s = self._wait_s(outcome, tries)
             has_tried_enough = tries >= last_try and not pool.watch.is_suspect
-            if outcome.kind == "permanent" or has_tried_enough or elapsed_s + wait_s > self._policy.patience_s:
-                raise self.unavailable(outcome, tries)
+            if (
+                outcome.kind in ("permanent", "merged_messages")
+                or has_tried_enough
+                or elapsed_s + wait_s > self._policy.patience_s
+            ):
+                raise self.unavailable(outcome, tries, n_sent)
             await asyncio.sleep(wait_s)
 
-    async def _outlast(self, watch: OutageWatch, tries: int) -> float:
+    async def _outlast(self, watch: OutageWatch, tries: int, n_sent: int, own_fault: str) -> float:
         """Wait until the endpoint is back, or until this request is chosen to find out; returns the seconds waited.
 
         Raises:
@@ -159,7 +237,7 @@ class OpenAIModel:
         """
         begun_s = time.monotonic()
         if not await watch.wait():
-            raise self.unavailable(Fault("transient", watch.describe()), tries)
+            raise self.unavailable(Fault("transient", watch.describe(own_fault)), tries, n_sent)
         return time.monotonic() - begun_s
 
     async def ask(self, pool: EndpointPool, body: dict[str, Any]) -> Answer | Fault:
@@ -168,9 +246,11 @@ class OpenAIModel:
         if isinstance(outcome, Fault):
             return outcome
         try:
-            return self._without_key(read_answer(outcome))
+            return self._without_key(read_answer(outcome, self.profile(pool).reasoning_fields))
+        except ErrorInAnswer as error:
+            return self._refusal(error.status, str(error), {}, body)
         except MalformedAnswer as error:
-            return Fault("transient", self.shown(str(error)), 200)
+            return Fault("transient", self.shown(str(error)), 200, is_paid=True)
 
     async def call(self, pool: EndpointPool, path: str, body: dict[str, Any] | None = None) -> bytes | Fault:
         """One request: POST with a body, else GET.
@@ -178,22 +258,15 @@ class OpenAIModel:
         Every way of failing becomes a Fault here, so that no exception carries request or key any further.
         """
         import aiohttp
-        from openai import APIStatusError, OpenAIError
 
         try:
             async with asyncio.timeout(self._policy.timeout_s):
-                if body is None:
-                    return await pool.client.get(path, cast_to=bytes)
-                status, headers, data = await pool.post(path, body)
-                return data if 200 <= status < 300 else self._refusal(status, data.decode("utf-8", "replace"), headers, body)
-        except APIStatusError as error:
-            return self._refusal(error.status_code, error.response.text, error.response.headers, body or {})
-        except (TimeoutError, OpenAIError, aiohttp.ClientError, OSError) as error:
-            causes = _causes(error)
-            if any(isinstance(cause, TimeoutError) for cause in causes):
-                return Fault("overload", f"no answer in time (limit {self._policy.timeout_s:g} s)")
-            said = f"{type(causes[-1]).__name__}: {causes[-1]}".removesuffix(": ")
-            return Fault("transient", f"no connection, or one that broke off ({self.shown(said)})")
+                status, headers, data = await (pool.get(path) if body is None else pool.post(path, body))
+        except BodyTooLarge as error:
+            return Fault("transient", str(error), 200, is_paid=True)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return without_answer(error, self._policy.timeout_s, self.shown)
+        return data if 200 <= status < 300 else self._refusal(status, data.decode("utf-8", "replace"), headers, body or {})
 
     def _refusal(self, status: int, text: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Fault:
         fault = read_fault(status, self.redacted(text), headers, body)
@@ -202,13 +275,18 @@ class OpenAIModel:
     def _without_key(self, answer: Answer) -> Answer:
         """The answer without our key: a gateway may write it into an answer, which journal and tables keep."""
         calls = tuple(call.model_copy(update={name: self.redacted(text) for name, text in call}) for call in answer.calls)
-        texts = {"content": answer.content, "finish_reason": answer.finish_reason, "served_model": answer.served_model}
-        echoed = {name: self.redacted(text) for name, text in texts.items() if text and self._key and self._key in text}
+        texts = {
+            "content": answer.content,
+            "reasoning": answer.reasoning,
+            "finish_reason": answer.finish_reason,
+            "served_model": answer.served_model,
+        }
+        echoed = {name: clean for name, text in texts.items() if text and (clean := self.redacted(text)) != text}
         return replace(answer, calls=calls, **echoed) if echoed or calls else answer
 
     def redacted(self, text: str) -> str:
-        """The text without our key, should an endpoint send it back."""
-        return text.replace(self._key, "[key]") if self._key else text
+        """The text without our key and headers, should an endpoint send them back."""
+        return without(text, self._secrets)
 
     def shown(self, text: str) -> str:
         """The endpoint's text as one short, plain line without our key, even where cleaning would cut the key or join it."""
@@ -233,54 +311,47 @@ class OpenAIModel:
             return min(fault.retry_after_s, policy.max_retry_after_s) + random.uniform(0, policy.backoff_s)
         return random.uniform(0, min(policy.max_backoff_s, policy.backoff_s * 2 ** (tries - 1)))
 
-    def unavailable(self, fault: Fault, tries: int) -> ModelUnavailable:
-        """The error for a fault: model, address, the endpoint's words and the remedy."""
+    def unavailable(self, fault: Fault, tries: int, n_sent: int | None = None) -> ModelUnavailable:
+        """Return the error for a fault: model, address, the endpoint's words and the remedy.
+
+        Args:
+            n_sent: requests among the tries that may have reached the endpoint; all where None.
+        """
         after = "" if tries <= 1 else f" ({tries} tries)"
-        remedy = fault.remedy or "Is the server running and reachable, and the address right?"
+        remedy = fault.remedy or _REMEDIES.get(fault.kind) or "Is the server running and reachable, and the address right?"
         if fault.status in (401, 403):
             unnamed = "name its variable with --key-env (`key_env` in a configuration file)"
             remedy += f": check the variable {self._key_variable}" if self._key_variable else f": {unnamed}"
         return ModelUnavailable(
             f"model {self.identity.name!r} at {self.url}: {fault.text}{after}. {remedy}",
-            permanent=fault.kind == "permanent",
-            n_calls=tries,
+            permanent=fault.kind in ("permanent", "merged_messages"),
+            n_calls=tries if n_sent is None else n_sent,
+            was_sent=tries > 0,
         )
 
 
-def _tell(pool: EndpointPool, ticket: int, outcome: Served | Fault) -> None:
-    watch = pool.watch
-    if not isinstance(outcome, Fault):
-        pool.limit.succeeded(ticket)
-        if watch.n_faults:
-            watch.answered()
-        return
-    if outcome.kind == "overload":
-        pool.limit.overloaded(ticket)
-    is_silence = outcome.kind in ("overload", "transient") and not 400 <= (outcome.status or 0) < 500
-    if is_silence:
-        watch.failed(outcome.text, has_status=outcome.status is not None)
-    elif watch.n_faults:
-        watch.answered()
+def _thought_of(answer: Answer, request: ChatRequest, profile: EndpointProfile) -> Thought:
+    """Return the answer's text without its thoughts. The request's own tags count before the profile's."""
+    if not request.sampling.omit_reasoning:
+        return Thought(answer.content)
+    tags = request.sampling.reasoning_tags
+    return without_reasoning(answer.content, profile.reasoning_tags if tags == AUTO else tags)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    """The error and its causes, innermost last: the SDK's own message is always `Connection error.`"""
-    causes = [error]
-    while (inner := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(inner)
-    return causes
-
-
-def _completion(answer: Answer, request: ChatRequest, latency_s: float, n_calls: int, *, as_text: bool) -> Completion:
-    content = without_reasoning(answer.content) if request.sampling.omit_reasoning else answer.content
-    content, calls = calls_in(content, request.tools) if as_text else (content, answer.calls)
+def _completion(
+    answer: Answer, thought: Thought, request: ChatRequest, latency_s: float, n_calls: int, *, as_text: bool
+) -> Completion:
+    content, calls = calls_in(thought.answer, request.tools) if as_text else (thought.answer, answer.calls)
+    is_cut_off = thought.is_cut_off or (answer.finish_reason == "length" and not content and not calls)
     return Completion(
         content=content,
-        finish_reason=answer.finish_reason,
+        finish_reason=CUT_OFF if is_cut_off else answer.finish_reason,
         input_tokens=answer.input_tokens,
         output_tokens=answer.output_tokens,
         latency_s=latency_s,
         served_model=answer.served_model,
         n_calls=n_calls,
         calls=calls,
+        reasoning="\n\n".join(filter(None, (answer.reasoning, thought.reasoning))),
+        reasoning_tokens=answer.reasoning_tokens,
     )

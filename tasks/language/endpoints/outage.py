@@ -108,9 +108,14 @@ class OutageWatch:
                 self._release_one()
             raise
 
-    def describe(self) -> str:
-        """The outage in one line: since when, how long waited for, the last fault."""
-        return f"no answer since {self._since}, waited {_now_s() - self._since_s:.0f} s for it ({self._last_fault})"
+    def describe(self, own_fault: str = "") -> str:
+        """Describe the outage in one line: its beginning, the wait, and the fault.
+
+        Args:
+            own_fault: the last fault of the request that asks; without it the endpoint's last one, of another request.
+        """
+        fault = own_fault or f"another request: {self._last_fault}"
+        return f"no answer since {self._since}, waited {_now_s() - self._since_s:.0f} s for it ({fault})"
 
     def close(self) -> None:
         """Stop its timer."""

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
+from schemas.endpoint_profile import EndpointProfile
 from schemas.errors import ModelUnavailable
 from schemas.run import ModelIdentity
 from tasks.language.chat_model import ChatRequest, Completion
@@ -25,6 +27,12 @@ class StickyModel:
         """Who answers: the same on all servers."""
         return self._replicas[0].identity
 
+    @property
+    def found_profile(self) -> EndpointProfile:
+        """The servers' profile, as their refusals and answers told it."""
+        first, *others = (replica.found_profile for replica in self._replicas)
+        return reduce(EndpointProfile.joined, others, first)
+
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request, on the dialogue's server; on another where that one is down.
 
@@ -32,16 +40,16 @@ class StickyModel:
             ModelUnavailable: no server gave a usable answer.
         """
         dialogue = (request.problem_id, request.dialog_id, request.sample)
-        tried, n_calls = set[int](), 0
+        tried, n_calls, was_sent = set[int](), 0, False
         while True:
             place = self._place_of(dialogue, tried)
             tried.add(place)
             try:
-                answer = await self._replicas[place].complete(request)
+                answer = await self._replicas[place].complete(request, is_repeated=was_sent)
             except ModelUnavailable as error:
-                n_calls += error.n_calls
+                n_calls, was_sent = n_calls + error.n_calls, was_sent or error.was_sent
                 if error.permanent or len(tried) == len(self._replicas):
-                    error.n_calls = n_calls
+                    error.n_calls, error.was_sent = n_calls, was_sent
                     raise
                 continue
             return _with_calls(answer, n_calls)

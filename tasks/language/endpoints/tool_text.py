@@ -11,11 +11,9 @@ from typing import Any
 
 from schemas.dialog import Role
 from schemas.episode import ToolCall
-from tasks.language.chat_model import ChatRequest, Message, ToolSpec
+from tasks.language.chat_model import UNREADABLE, ChatRequest, Message, ToolSpec
 from tasks.language.prompt import fill, load_prompt
 
-UNREADABLE = "unreadable"
-"""Name of the call that stands for a block which is no JSON. No tool has it, so the model is told."""
 _OPENING = re.compile(r"^[ \t]*(?P<fence>```|~~~)[ \t]*(?P<tag>tool_calls?|json)?[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 _BETWEEN = re.compile(r"[\s,]*")
 _CLOSING = re.compile(r"\s*(?:```|~~~)[ \t]*(?:\r?\n|\Z)")
@@ -41,16 +39,19 @@ def _described(tool: ToolSpec) -> str:
 
 
 def _as_text(messages: list[Message]) -> Iterator[Message]:
-    """Results that follow one another are one message: many chat templates want user and assistant in turn."""
+    """Results that follow one another are one message, and so is what the user says behind them: many chat templates want user
+    and assistant in turn."""
     names: dict[str | None, str] = {}
     results: list[str] = []
     for message in messages:
         if message.role is Role.TOOL:
             results.append(f"Result of {names.get(message.call_id, 'a tool')}:\n{message.content}")
             continue
-        if results:
+        if results and message.role is Role.USER:
+            message = replace(message, content="\n\n".join((*results, message.content)))
+        elif results:
             yield Message(Role.USER, "\n\n".join(results))
-            results = []
+        results = []
         names |= {call.call_id: call.name for call in message.calls}
         yield Message(message.role, _with_block(message)) if message.calls else message
     if results:

@@ -14,7 +14,7 @@ from schemas.run import ModelEndpoint
 from tasks.language.embedder_spec import BGE_M3
 from tasks.language.servers.embedding_engines import EmbeddingEngines
 from tasks.language.servers.loopback_http import LoopbackServer
-from tasks.language.servers.server_process import end_with_parent, report_ready, server_process, take_stdout
+from tasks.language.servers.server_process import RESTARTS, end_with_parent, report_ready, server_process, take_stdout
 
 MAX_ENGINES = 4
 """They share the weights; the number changes no vector."""
@@ -37,7 +37,7 @@ def embedding_server(
     where = ("--weights", endpoint.path) if endpoint.path else ()
     log = log_dir / f"embedder-{identity.name}.log"
     module, limit_s = "tasks.language.servers.embedding_server", ready_s if endpoint.path else _DOWNLOAD_S
-    with server_process(identity.label, module, (*arguments, *where), log, ready_s=limit_s) as base_url:
+    with server_process(identity.label, module, (*arguments, *where), log, ready_s=limit_s, restarts=RESTARTS) as base_url:
         yield base_url
 
 
@@ -62,13 +62,14 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--pooling", choices=("mean", "cls"), required=True)
     parser.add_argument("--max-length", type=int, required=True)
+    parser.add_argument("--port", type=int, default=0, help="a free one by default")
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")
     given = parser.parse_args()
     report = take_stdout()
     end_with_parent(given.parent, lambda: None)
     number = min(MAX_ENGINES, os.cpu_count() or 1)
     engines = EmbeddingEngines(given.name, given.weights or _downloaded(), given.pooling, given.max_length, number)
-    server = LoopbackServer(given.name, engines.answer)
+    server = LoopbackServer(given.name, engines.answer, given.port)
     report_ready(report, server.base_url)
     server.serve_forever()
 

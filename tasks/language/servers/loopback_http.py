@@ -12,14 +12,14 @@ AnswerRequest = Callable[[Mapping[str, Any], Callable[[], bool]], Mapping[str, A
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Listens on a free port of 127.0.0.1."""
+    """Listens on a port of 127.0.0.1; on a free one without `port`."""
 
     daemon_threads = True
     request_queue_size = 256
     """Connections that come at once: a night's first requests."""
 
-    def __init__(self, model: str, answer: AnswerRequest) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, model: str, answer: AnswerRequest, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.model, self.answer = model, answer
 
     @property

@@ -1,11 +1,13 @@
 """Models that Parley serves itself on this machine's loopback: which server each needs, and where it is reached."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
-from tasks.language.servers.vllm_command import find_program, serve_commands, served_name
+from schemas.errors import ConfigError
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.providers import registry
+from tasks.language.providers.contract import ServeRequest
 from tasks.language.servers.vllm_settings import VllmSettings
 
 
@@ -30,25 +32,8 @@ def serving(
         UsageError: an extra is not installed.
         ModelUnavailable: a server did not start.
     """
-    if identity.provider is Provider.EMBEDDED:
-        from tasks.language.servers.embedded_server import embedded_server
-
-        with embedded_server(logs) as address:
-            yield endpoint.model_copy(update={"base_url": address})
-        return
-    from tasks.language.servers.vllm_server import vllm_servers
-
-    settings, name = settings or VllmSettings(), served_name(identity)
-    place = endpoint.path or identity.name
-    commands = serve_commands(identity, place, settings, revision=revision, program=find_program(settings))
-    log = logs / f"vllm-{identity.name.replace('/', '--')}.log"
-    limits = {"ready_s": settings.ready_s, "restarts": settings.restarts}
-    on_progress("starts vLLM")
-    with ExitStack() as servers:
-        try:
-            started = vllm_servers(identity.label, commands, name, log, **limits, on_progress=on_progress)
-            first, *others = servers.enter_context(started)
-        finally:
-            on_progress("")
-        replicas = (first, *others) if others else ()
-        yield endpoint.model_copy(update={"base_url": first, "served_name": name, "replicas": replicas})
+    serve = registry.load(identity.provider).serve
+    if serve is None:
+        raise ConfigError(f"model {identity.label}: Parley starts no server for it")
+    with serve(ServeRequest(identity, endpoint, settings, revision, logs, on_progress)) as place:
+        yield place

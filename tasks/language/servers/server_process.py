@@ -5,6 +5,7 @@ server ends itself. (PDEATHSIG alone would end it with the parent's *thread*, an
 """
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -14,11 +15,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from schemas.errors import ModelUnavailable
 from schemas.outside.secret_names import without_secrets
 from tasks.language.endpoints.faults import shortened
+from tasks.language.servers.server_log import log_size, why_it_ended
 
+LOG = logging.getLogger("parley.servers")
+RESTARTS = 5
+"""How often a server of our own is started again within one night."""
 _PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 _POLL_S = 0.5
 _END_S = 10.0
@@ -34,6 +40,7 @@ def server_process(
     log: Path,
     *,
     ready_s: float,
+    restarts: int = 0,
     keys: tuple[str, ...] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[str]:
@@ -42,26 +49,75 @@ def server_process(
     Args:
         log: gets what the server writes.
         ready_s: how long it may take to report.
+        restarts: how often it is started again where it dies, with `--port` and the port of its base URL.
         keys: names of the key-like variables to pass on; it gets no others.
         on_progress: gets what it says before that by `report_progress`.
 
     Raises:
-        ModelUnavailable: it ended, or reported nothing in time; holds the log's last lines and its path.
+        ModelUnavailable: it ended, or reported nothing in time; holds the log's first error, or its last lines, and its path.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments, "--parent", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            env=_environment(keys),
-            start_new_session=True,
-        )
+    server = _Server(label, (sys.executable, "-P", "-m", module, *arguments), log, ready_s, _environment(keys))
     try:
-        yield _reported(process, label, log, ready_s, on_progress)
+        address = server.start(on_progress)
+        if restarts:
+            server.keep_up(address, restarts)
+        yield address
     finally:
-        _end(process)
+        server.end()
+
+
+class _Server:
+    """One server: the process that serves now, and a thread that starts another where it dies."""
+
+    def __init__(self, label: str, command: tuple[str, ...], log: Path, ready_s: float, environment: dict[str, str]) -> None:
+        self._label, self._command, self._log = label, command, log
+        self._ready_s, self._environment = ready_s, environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting, self._is_over = threading.Lock(), False
+        self._keeper: threading.Thread | None = None
+
+    def start(self, on_progress: Callable[[str], None] = lambda _: None, *further: str) -> str:
+        """Start a process; returns what it reports when it is ready."""
+        with self._starting:
+            if self._is_over:
+                raise ModelUnavailable(f"model {self._label}: its server is not wanted any more")
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            log_start = log_size(self._log)
+            with self._log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [*self._command, *further, "--parent", str(os.getpid())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+        return _reported(self._process, self._label, self._log, log_start, self._ready_s, on_progress)
+
+    def keep_up(self, address: str, restarts: int) -> None:
+        """Start it again at its address where it dies, `restarts` times at most."""
+        port = str(urlsplit(address).port)
+        self._keeper = threading.Thread(target=self._keep_up, args=(port, restarts), name=f"{self._label} keeper", daemon=True)
+        self._keeper.start()
+
+    def _keep_up(self, port: str, restarts: int) -> None:
+        for number in range(1, restarts + 1):
+            process = self._process
+            status = process.wait() if process is not None else None
+            if self._is_over:
+                return
+            LOG.warning("the server of %s ended (status %s): start %d of %d again", self._label, status, number, restarts)
+            with contextlib.suppress(ModelUnavailable, ValueError, OSError):  # it died again, or the block ended meanwhile
+                self.start(lambda _: None, "--port", port)
+
+    def end(self) -> None:
+        """End the process and keep none up."""
+        with self._starting:
+            self._is_over = True
+        if self._process is not None:
+            _end(self._process)
+        if self._keeper is not None:
+            self._keeper.join(_END_S)
 
 
 def _environment(keys: tuple[str, ...]) -> dict[str, str]:
@@ -74,7 +130,14 @@ def _environment(keys: tuple[str, ...]) -> dict[str, str]:
     return {**kept, "PYTHONPATH": os.pathsep.join((str(_PACKAGE_ROOT), *([inherited] if inherited else ())))}
 
 
-def _reported(process: subprocess.Popen[bytes], label: str, log: Path, ready_s: float, on_progress: Callable[[str], None]) -> str:
+def _reported(
+    process: subprocess.Popen[bytes],
+    label: str,
+    log: Path,
+    log_start: int,
+    ready_s: float,
+    on_progress: Callable[[str], None],
+) -> str:
     assert process.stdout is not None
     deadline_s, said = time.monotonic() + ready_s, b""
     while True:
@@ -88,19 +151,13 @@ def _reported(process: subprocess.Popen[bytes], label: str, log: Path, ready_s: 
         left_s = deadline_s - time.monotonic()
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, left_s))
         if not readable:
-            raise ModelUnavailable(f"model {label}: its server was not ready within {ready_s:g} s. {_last_lines(log)}")
+            raise ModelUnavailable(
+                f"model {label}: its server was not ready within {ready_s:g} s. {why_it_ended(log, log_start)}"
+            )
         chunk = os.read(process.stdout.fileno(), 4096)
         if not chunk:
-            raise ModelUnavailable(f"model {label}: its server ended at its start. {_last_lines(log)}")
+            raise ModelUnavailable(f"model {label}: its server ended at its start. {why_it_ended(log, log_start)}")
         said += chunk
-
-
-def _last_lines(log: Path) -> str:
-    with contextlib.suppress(OSError):  # no log, nothing to show of it
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
-        if lines:
-            return f"The log ({log}) ends: {' | '.join(map(shortened, lines))}"
-    return f"The log is {log}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

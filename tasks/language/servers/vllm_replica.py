@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatch
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ _GRACE_S = 3.0
 _CLEANERS_S = 2.0
 """How long multiprocessing's own cleaners live on: they remove the shared memory of processes that were killed."""
 _TAIL_BYTES = 8192
+_PORTS = range(20_000, 30_000)
+"""Below the ports of outgoing connections and of servers that ask for any port (from 32,768 on Linux)."""
 _PHASES = (
     (re.compile(r"Application startup complete"), "listens"),
     (re.compile(r"Capturing CUDA graphs?\D*(\d+%)?", re.IGNORECASE), "captures graphs"),
@@ -103,7 +107,7 @@ class Replica:
 
     def _get(self, path: str) -> bytes | None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, HTTPException):  # another program may have taken the port meanwhile
             with opener.open(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
                 return response.read() if response.status == 200 else None
         return None
@@ -215,6 +219,11 @@ def end_orphans(logs: Path) -> int:
 
 
 def _free_port() -> int:
+    """Return a free port that the kernel gives to nobody: vLLM binds it only after its weights are loaded."""
+    for port in random.sample(_PORTS, 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

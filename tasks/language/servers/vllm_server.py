@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tasks.language.servers.server_log import first_error
 from tasks.language.servers.server_process import (
     end_with_parent,
     report_progress,
@@ -55,7 +56,7 @@ def vllm_servers(
         on_progress: gets what the servers are at while they start.
 
     Raises:
-        ModelUnavailable: a server did not start; holds the log's last lines.
+        ModelUnavailable: a server did not start; holds the log's first error, or its last lines.
     """
     told = {
         "name": name,
@@ -126,10 +127,13 @@ def _await_health(replicas: Sequence[Replica], name: str, tell: Callable[[str], 
 
 
 def _show_tail(replicas: Sequence[Replica], failed: Replica) -> None:
-    """Another replica's last lines go where the parent looks for them."""
+    """Another replica's first error, or its last lines, go where the parent looks for them."""
     if failed is not replicas[0]:
         with contextlib.suppress(OSError):
-            print("\n".join(failed.log.read_text("utf-8", "replace").splitlines()[-4:]), file=sys.stderr)
+            text = failed.log.read_text("utf-8", "replace")
+            found = first_error(text)
+            shown = [f"Traceback (most recent call last): see {failed.log}", found[1]] if found else text.splitlines()[-4:]
+            print("\n".join(shown), file=sys.stderr)
 
 
 def _keep_up(replicas: Sequence[Replica], restarts: int, over: threading.Event) -> None:

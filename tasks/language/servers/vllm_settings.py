@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -10,6 +10,7 @@ from schemas.base import Frozen
 from schemas.errors import ConfigError
 from schemas.outside.secret_names import looks_secret, secret_in
 
+AUTO = "auto"
 _OURS = frozenset(
     {
         *(
@@ -45,12 +46,14 @@ class VllmSettings(Frozen):
     """The program `vllm`; without it `$PARLEY_VLLM`, else the one beside Parley's Python, else the one on the PATH."""
     replicas: int = Field(default=1, ge=1)
     """Servers of the same weights. A dialogue stays with one of them, so that its prefix is cached there."""
-    devices: tuple[str, ...] = ()
-    """Indices of GPUs. Each replica gets the next `tensor_parallel` of them, as CUDA_VISIBLE_DEVICES."""
+    devices: tuple[str, ...] | Literal["auto"] = ()
+    """Indices of GPUs. Each replica gets the next `tensor_parallel` of them, as CUDA_VISIBLE_DEVICES. `auto` has the night choose
+    free ones, so that servers of several models are up at once."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that one replica is split over."""
     memory_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of a GPU's memory that a replica may take; without it vLLM's own default."""
+    """Share of a GPU's memory that a replica may take; without it vLLM's own default. With `devices: auto`, models whose shares
+    add up to 1 at most share a GPU."""
     dtype: str | None = Field(default=None, pattern=r"^[a-z0-9_]+$")
     """Without it that of the weights. In float32 a greedy answer does not depend on what else is in its batch."""
     max_model_len: int | None = Field(default=None, ge=1)
@@ -83,7 +86,7 @@ class VllmSettings(Frozen):
         split: dict[str, object] = dict(given)
         if "arguments" in given:
             split["arguments"] = tuple(shlex.split(given["arguments"]))
-        if "devices" in given:
+        if "devices" in given and given["devices"] != AUTO:
             split["devices"] = tuple(given["devices"].split(","))
         try:
             return cls.model_validate(split)
@@ -111,10 +114,11 @@ class VllmSettings(Frozen):
                     f"serve.environment names {name}, which looks like a key. Keys do not belong in a configuration"
                 )
         needed = self.replicas * self.tensor_parallel
-        if self.devices and len(self.devices) != needed:
+        if self.devices and self.devices != AUTO and len(self.devices) != needed:
             raise ConfigError(f"serve.devices names {len(self.devices)} devices, but its replicas need {needed}")
         return self
 
     def devices_of(self, replica: int) -> str:
-        """Value of CUDA_VISIBLE_DEVICES for a replica (from 0); empty where none is stated."""
-        return ",".join(self.devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel])
+        """Value of CUDA_VISIBLE_DEVICES for a replica (from 0); empty where none is stated, or the night has chosen none yet."""
+        devices = () if self.devices == AUTO else self.devices
+        return ",".join(devices[replica * self.tensor_parallel : (replica + 1) * self.tensor_parallel])

@@ -20,9 +20,10 @@ from tasks.benchmarks import known_builds
 from tasks.benchmarks.construction import Construction
 from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.setting import option_values
+from tasks.datasets.located import locate
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
 from tasks.language.model_spec import ModelChoice
-from tasks.planning.dataset import dataset_digest, find_data
+from tasks.planning.dataset import dataset_digest, find_data, furnished_data
 from tasks.planning.participants.choice import choose
 from tasks.planning.request import BuildRequest, ModelRequest
 from tasks.storage.home import Home
@@ -107,7 +108,7 @@ class BuildPlan:
     @cached_property
     def sandbox(self) -> Sandbox:
         """Where its programs run. It has the imports of the benchmark's programs loaded, where it can."""
-        return sandboxes.load_with(self.request.sandbox, self.benchmark.programs.preload)
+        return self.benchmark.programs.load_sandbox(self.request.sandbox, self.spec.dataset_version)
 
     @cached_property
     def limits(self) -> Limits:
@@ -140,7 +141,7 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
         raise UnknownName("build", request.what, sorted(known), "`parley list builds` shows them")
     benchmark, construction = known[request.what]
     own = construction.dataset_version if request.data is None else None
-    version = request.dataset_version or own or benchmark.data.default_version
+    data, version = locate(benchmark, request.data, request.dataset_version or own, home)
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
     if construction.runs_programs and request.sandbox not in sandboxes.names():
@@ -148,7 +149,11 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     chosen = option_values(construction.options, request.options, request.what)
     defaults = {option.name: option.default for option in construction.options}
     roles, embedder = _choose_models(request, construction), _choose_embedder(request, construction)
-    staged = find_data(benchmark, request.data, version, Lake(home.lake))
+    staged = (
+        furnished_data(benchmark, data, version, home, request.resources)
+        if request.resources
+        else find_data(benchmark, data, version, Lake(home.lake))
+    )
     spec = BuildSpec(
         benchmark=benchmark.name,
         benchmark_version=benchmark.about.version,

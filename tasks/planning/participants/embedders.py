@@ -1,5 +1,6 @@
 """Chooses a run's embedder: settings and agents that read vectors need one, others take none."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from schemas.errors import ConfigError
@@ -8,7 +9,8 @@ from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Setting
 from tasks.dialogue.agents import registry as agents
 from tasks.language.embedder_spec import EmbedderChoice, parse_embedder
-from tasks.planning.participants.choice import find_setting
+from tasks.language.endpoints.request_fields import check_request_fields
+from tasks.planning.participants.choice import find_setting, reached
 from tasks.planning.request import EvaluationRequest
 
 
@@ -29,9 +31,11 @@ def choose_embedder(
             f"{who} compares texts by their vectors. Name an embedder by --embedder SPEC (`embedder` in a"
             " night's configuration): bge-m3, openai:MODEL@BASE_URL, or without a network embedded:minilm"
         )
-    before = resumed.embedder.revision if resumed and resumed.embedder and resumed.embedder.provider == "openai" else None
+    before = resumed.embedder.revision if resumed and resumed.embedder and resumed.embedder.is_hosted else None
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    return parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision or before, today=today)
+    fields = check_request_fields(asked.request)
+    choice = parse_embedder(asked.spec, key_env=asked.key_env, revision=asked.revision or before, today=today, request=fields)
+    return replace(choice, endpoint=reached(choice.endpoint, asked))
 
 
 def is_in_play(request: EvaluationRequest, setting: Setting) -> bool:

@@ -8,6 +8,7 @@ from schemas.run import ModelEndpoint, RubricJudge, RunSpec
 from tasks.benchmarks.contract import Benchmark
 from tasks.planning.participants.choice import choose, find_setting
 from tasks.planning.request import EvaluationRequest, ModelRequest
+from tasks.storage.home import Home
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class PlannedJudge:
 
 
 def choose_judges(
-    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None
+    request: EvaluationRequest, benchmark: Benchmark, setting: str, resumed: RunSpec | None, home: Home | None = None
 ) -> Mapping[str, PlannedJudge]:
     """Rubric -> its judge. None for a setting without rubrics, even if one is named: a night may hold both kinds of settings.
 
@@ -42,7 +43,7 @@ def choose_judges(
                 f"{benchmark.name}.{setting} is judged by the rubric {rubric.name!r}. Name its judge by --judge PROVIDER:MODEL"
                 f" or --judge {rubric.name}=PROVIDER:MODEL (`judge` or `judges` in a night's configuration)"
             )
-        choice = choose(asked, before.get(rubric.name))
+        choice = choose(asked, before.get(rubric.name), home)
         judge = RubricJudge(
             rubric=rubric.name, version=rubric.version, prompt=rubric.digest, judge=choice.identity, sampling=asked.sampling
         )

@@ -1,7 +1,8 @@
 """Accounts for an invocation: finished episodes found and work paid for, counted from the lake before and after."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,15 @@ import pyarrow as pa
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind
 from schemas.lake.records import RunRecord
+from schemas.night.cost import RoleCost, sum_usd
+from schemas.night.requests import RequestCounts
 from schemas.night.work import Difference, RunWork
-from schemas.run import ModelIdentity
 from schemas.verdict import JudgeVerdict
-from tasks.planning.participants.models import prices
+from tasks.planning.participants.models import role_cost
 from tasks.planning.plan import RunPlan
 from tasks.planning.version import parley_version
 from tasks.planning.why_rerun import compare, digests_by_dialog, why_again
+from tasks.storage.journaling.journal import read_journal
 
 
 @dataclass(frozen=True)
@@ -77,52 +80,68 @@ def nothing_done(plan: RunPlan, found: FoundRun, status: str) -> RunWork:
         reused_from=tuple(found.reused_from.items()),
         compared_with=found.compared_with,
         why=found.why,
+        requests=RequestCounts(),
     )
 
 
-def with_episodes(work: RunWork, plan: RunPlan, found: FoundRun, kept: Mapping[str, Sequence[Step]], model_calls: int) -> RunWork:
-    """Add the episodes played and their cost.
+def with_begun(work: RunWork, begun: AbstractSet[str], kept: Mapping[str, Sequence[Step]]) -> RunWork:
+    """Add how many episodes were resumed, with how many answers, and how many were played anew.
 
     Args:
+        begun: episodes that were played in this invocation, to their end or not.
+        kept: episode -> steps kept from earlier attempts.
+    """
+    answers = [step for steps in kept.values() for step in steps if step.n_calls or _is_answer(step)]
+    return work.model_copy(update={"n_resumed": len(kept), "n_turns_kept": len(answers), "n_new": len(begun - kept.keys())})
+
+
+def _is_answer(step: Step) -> bool:
+    return step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and not step.is_scripted
+
+
+def begun_episodes(plan: RunPlan, found: FoundRun) -> frozenset[str]:
+    """Return the episodes among the pending ones that finished since then, or of which the journal holds a part."""
+    still = {w.episode_id for w in plan.owed()}
+    return frozenset((found.owed - still) | read_journal(plan.home.journal(plan.run_id), still).keys())
+
+
+def with_episodes(
+    work: RunWork,
+    plan: RunPlan,
+    found: FoundRun,
+    kept: Mapping[str, Sequence[Step]],
+    model_calls: int,
+    asked: Sequence[JudgeVerdict] = (),
+) -> RunWork:
+    """Add the episodes played, and the cost of these and of judgements.
+
+    Args:
+        asked: a row of each judgement that came in this invocation.
         kept: episode -> steps kept from earlier attempts.
         model_calls: requests that workers reported. A dead worker's requests are known by the answers that it had journaled.
     """
     new = paid_steps(plan.episodes.rows(found.owed), kept)
-    messages = (step for steps in kept.values() for step in steps if step.kind is StepKind.MESSAGE)
-    old = [step for step in messages if step.role is Role.ASSISTANT and not step.is_scripted]
     tokens_in, tokens_out, unknown = _tokens(new)
-    return work.model_copy(
+    return with_begun(work, found.owed, kept).model_copy(
         update={
-            "n_resumed": len(kept),
-            "n_turns_kept": len(old),
-            "n_new": len(found.owed - kept.keys()),
             "model_calls": max(model_calls, sum(step["n_calls"] for step in new)),
             "input_tokens": tokens_in,
             "output_tokens": tokens_out,
             "n_unknown_tokens": unknown,
-            "usd": _usd(plan, new),
+            "usd": sum_usd((*_player_costs(plan, new), *_judge_costs(plan, asked))),
         }
     )
 
 
 def with_judgements(work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict], n_reused: int, model_calls: int) -> RunWork:
-    """Add the judgements asked for and their cost.
+    """Add the judgements asked for and their tokens.
 
     Args:
         asked: a row of each judgement that came in this invocation.
         n_reused: judgements that were known before.
         model_calls: requests that workers reported for judgements.
     """
-    tokens_in = tokens_out = unknown = 0
-    usd = work.usd
-    for rubric, judge in plan.judges.items():
-        rows = [
-            row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.rubric == rubric and row.n_calls
-        ]
-        of_rubric = _tokens(rows)
-        cost = _cost(*prices(plan, judge.judge.judge), *of_rubric) if rows else 0.0
-        usd = None if usd is None or cost is None else usd + cost
-        tokens_in, tokens_out, unknown = (a + b for a, b in zip((tokens_in, tokens_out, unknown), of_rubric, strict=True))
+    tokens_in, tokens_out, unknown = _tokens(_judged_rows(asked))
     return work.model_copy(
         update={
             "judgements_asked": len(asked),
@@ -131,16 +150,8 @@ def with_judgements(work: RunWork, plan: RunPlan, asked: Sequence[JudgeVerdict],
             "input_tokens": work.input_tokens + tokens_in,
             "output_tokens": work.output_tokens + tokens_out,
             "n_unknown_tokens": work.n_unknown_tokens + unknown,
-            "usd": usd,
         }
     )
-
-
-def _cost(price_in: float | None, price_out: float | None, tokens_in: int, tokens_out: int, unknown: int) -> float | None:
-    """USD; None where a price or a count is unknown."""
-    if price_in is None or price_out is None or unknown:
-        return None
-    return (tokens_in * price_in + tokens_out * price_out) / 1e6
 
 
 def paid_steps(rows: pa.Table, kept: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
@@ -165,16 +176,21 @@ def _role(step: dict[str, Any]) -> str:
     return "simulator" if step["role"] == Role.USER.value else "subject"
 
 
-def _usd(plan: RunPlan, steps: list[dict[str, Any]]) -> float | None:
-    """Cost of the answers that came; 0.0 where none did. None where a price or a count is unknown."""
-    models: dict[str, ModelIdentity | None] = {"subject": plan.spec.subject, "simulator": plan.spec.simulator}
-    total = 0.0
-    for role in sorted({_role(step) for step in steps}):
-        identity = models[role]
-        if identity is None:
-            return None
-        cost = _cost(*prices(plan, identity), *_tokens([step for step in steps if _role(step) == role]))
-        if cost is None:
-            return None
-        total += cost
-    return total
+def _player_costs(plan: RunPlan, steps: list[dict[str, Any]]) -> Iterator[RoleCost]:
+    """Cost of each role that answered."""
+    players = (("subject", plan.spec.subject, plan.request.model), ("simulator", plan.spec.simulator, plan.request.simulator))
+    for role, identity, asked in players:
+        own = [step for step in steps if _role(step) == role]
+        if own:
+            yield RoleCost(None) if identity is None or asked is None else role_cost(plan, identity, asked, _tokens(own))
+
+
+def _judge_costs(plan: RunPlan, asked: Sequence[JudgeVerdict]) -> Iterator[RoleCost]:
+    """Cost of each rubric's judge that answered."""
+    for rubric, judge in plan.judges.items():
+        if own := _judged_rows([row for row in asked if row.rubric == rubric]):
+            yield role_cost(plan, judge.judge.judge, judge.request, _tokens(own))
+
+
+def _judged_rows(asked: Sequence[JudgeVerdict]) -> list[dict[str, Any]]:
+    return [row.model_dump(include={"input_tokens", "output_tokens"}) for row in asked if row.n_calls]

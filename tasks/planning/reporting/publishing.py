@@ -25,7 +25,15 @@ def publish_to_warehouse(home: Home, run_ids: Sequence[str] | None = None, *, re
     marts = [mart for name in registry.names() for mart in registry.load(name).results.marts]
     size = home.warehouse.stat().st_size if home.warehouse.exists() else None
     with naming_full_disk("the new warehouse", home.path, size):
-        return publish(home.path, lake=home.lake, run_ids=run_ids, marts=marts, directions=metric_directions(), rebuild=rebuild)
+        return publish(
+            home.path,
+            lake=home.lake,
+            run_ids=run_ids,
+            marts=marts,
+            directions=metric_directions(),
+            judged=judged_metrics(),
+            rebuild=rebuild,
+        )
 
 
 def metric_directions() -> dict[str, str]:
@@ -33,6 +41,12 @@ def metric_directions() -> dict[str, str]:
     measured = {name for benchmark in registry.names() for name in registry.load(benchmark).all_metrics}
     found = {name: metrics.load(name).better for name in sorted(measured)}
     return {name: better for name, better in found.items() if better is not None}
+
+
+def judged_metrics() -> frozenset[str]:
+    """Return the metrics of all benchmarks that read judgements."""
+    measured = {name for benchmark in registry.names() for name in registry.load(benchmark).all_metrics}
+    return frozenset(name for name in measured if metrics.load(name).judged)
 
 
 def unpublished(home: Home, records: Iterable[RunRecord]) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Releases a withheld run: keeps a person's word in the lake, by which every publication shows the run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from getpass import getuser
 
 from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
@@ -10,8 +12,6 @@ from tasks.planning.reporting.publishing import left_out, publish_to_warehouse
 from tasks.storage.clock import utc_now
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
-
-_PART = "release"
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,14 @@ def release(home: Home, run_id: str, because: str) -> Released:
     record = find_run(lake, run_id)
     with home.run_lock(record.run_id):
         record = find_run(lake, record.run_id)
-        made = _made(record, because.strip())
-        lake.write_part("releases", [made], _PART, benchmark=made.benchmark, model=made.model, run_id=made.run_id)
+        number = 1 + max((earlier.number for earlier in _releases(lake, record)), default=0)
+        made = _made(record, because.strip(), number)
+        lake.write_part("releases", [made], f"release-{number}", **_keys(record))
     publish_to_warehouse(home, [made.run_id])
     return Released(made, record.setting, left_out(home, [made.run_id]).get(made.run_id))
 
 
-def _made(record: RunRecord, because: str) -> Release:
+def _made(record: RunRecord, because: str, number: int) -> Release:
     name = f"run {record.run_id[:12]} of {record.model}"
     if not because:
         raise UsageError(f'{name} is released by a reason that tables can show: --because "why its numbers may be read"')
@@ -65,6 +66,8 @@ def _made(record: RunRecord, because: str) -> Release:
         withheld_reason=record.withheld_reason or "",
         released_at=utc_now(),
         results_digest=results_digest(record.state, record.finished_at),
+        released_by=_user(),
+        number=number,
     )
 
 
@@ -72,6 +75,21 @@ def released_because(lake: Lake, record: RunRecord) -> str | None:
     """The word that publishes a withheld run as it stands; None where there is none, or it was said of other results."""
     if record.status != "withheld":
         return None
-    found = lake.read("releases", Release, benchmark=record.benchmark, model=record.model, run_id=record.run_id)
-    holds = found and found[0].results_digest == results_digest(record.state, record.finished_at)
-    return found[0].because if holds else None
+    present = results_digest(record.state, record.finished_at)
+    holding = [release for release in _releases(lake, record) if release.results_digest == present]
+    return max(holding, key=lambda release: release.number).because if holding else None
+
+
+def _releases(lake: Lake, record: RunRecord) -> Sequence[Release]:
+    return lake.read("releases", Release, **_keys(record))
+
+
+def _keys(record: RunRecord) -> dict[str, str]:
+    return {"benchmark": record.benchmark, "model": record.model, "run_id": record.run_id}
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (OSError, KeyError, ImportError):  # an account without a name
+        return ""

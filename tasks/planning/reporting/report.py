@@ -1,12 +1,15 @@
 """Reports how a run ended, to a command or a flow."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from schemas.audit import AuditCounts
 from schemas.base import Frozen
+from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.lake.records import QualityCheck, RunStatus
 from schemas.night.work import RunWork
+from schemas.outside.display import LAST_FAULT
 from schemas.score import Score, UnscoredReason
 
 
@@ -27,7 +30,17 @@ class RunReport(Frozen):
     n_truncated: int = 0
     n_tampered: int = 0
     """Test verdicts whose answer tampered with its tests."""
+    n_drift_calls: int = 0
+    """Requests for the bundled cases that tell whether the judges still judge alike: once a night, beside `model_calls`."""
     audit: AuditCounts = AuditCounts()
+    n_answers: int = 0
+    n_refused: int = 0
+    n_empty: int = 0
+    n_cut_off: int = 0
+    adapted: tuple[tuple[str, str], ...] = ()
+    """This and the four counts before it: as in the run's record."""
+    n_unreadable: int = 0
+    """Answers in which no program was found: as in the run's record."""
     n_quarantined: int = 0
     """Rows of the raw data that could not be staged."""
     docs_path: str | None = None
@@ -56,6 +69,12 @@ class Tally(Frozen):
     n_infra: int
     n_unscored: int
     n_truncated: int
+    n_answers: int = 0
+    """Answers of the subject."""
+    n_refused: int = 0
+    n_empty: int = 0
+    n_cut_off: int = 0
+    adapted: tuple[tuple[str, str], ...] = ()
 
 
 def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -> Tally:
@@ -65,30 +84,65 @@ def tally(n_wanted: int, episodes: Sequence[Episode], scores: Sequence[Score]) -
         n_wanted: episodes that the run should have.
     """
     faults = [s for s in scores if s.unscored_reason is not None and s.unscored_reason.is_fault]
-    infra = {e.episode_id for e in episodes if e.stop_reason is StopReason.INFRA}
-    infra |= {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
+    infra = {s.episode_id for s in faults if s.unscored_reason is UnscoredReason.INFRA}
+    adapted: dict[str, set[str]] = defaultdict(set)
+    counts = Counter[str]()
+    for episode in episodes:
+        if episode.stop_reason is StopReason.INFRA:
+            infra.add(episode.episode_id)
+        for step in episode.steps:
+            if step.adapted:
+                adapted["simulator" if step.role is Role.USER else "subject"].update(step.adapted)
+        answers = [step for step in episode.messages if step.role is Role.ASSISTANT and not step.is_scripted]
+        counts.update(
+            n_truncated=sum(step.finish_reason in ("length", "cut_off") for step in episode.steps),
+            n_answers=len(answers),
+            n_refused=episode.stop_reason is StopReason.REFUSED,
+            n_empty=sum(not step.content.strip() for step in answers),
+            n_cut_off=sum(step.finish_reason == "cut_off" for step in answers),
+        )
     missing = n_wanted - len(episodes)
     return Tally(
         n_episodes=n_wanted,
         n_faulty=len(infra | {s.episode_id for s in faults}) + missing,
         n_infra=len(infra) + missing,
         n_unscored=len(faults),
-        n_truncated=sum(step.finish_reason == "length" for e in episodes for step in e.steps),
+        adapted=tuple((role, ", ".join(sorted(names))) for role, names in sorted(adapted.items())),
+        **{"n_truncated": 0} | counts,
     )
 
 
-def withheld_because(counts: Tally, max_fault_share: float, failures: Sequence[QualityCheck]) -> str | None:
-    """Why a run must not be published; None where it may be."""
+def withheld_because(
+    counts: Tally,
+    max_fault_share: float,
+    failures: Sequence[QualityCheck],
+    fault: str | None = None,
+    *,
+    is_permanent: bool = False,
+) -> str | None:
+    """Return why a run must not be published; None where it may be.
+
+    Args:
+        fault: the last fault of a machine or a service.
+        is_permanent: asking again cannot help against it: the fault is the cause and comes first.
+    """
+    last = f". {LAST_FAULT} {fault}" if fault else ""
     if failures:
         first = failures[0]
         more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
         column = f" on column {first.column_name}" if first.column_name else ""
-        return f"quality check {first.suite}: {first.expectation}{column} failed{more}: {first.detail}"
+        return f"quality check {first.suite}: {first.expectation}{column} failed{more}: {first.detail}{last}"
     if counts.n_faulty > max_fault_share * counts.n_episodes:
-        return (
+        share = (
             f"{counts.n_faulty} of {counts.n_episodes} episodes have infra faults or unscored turns ({counts.n_infra} infra),"
-            f" more than the {max_fault_share:.1%} that max_fault_share allows. Run again to try the owed ones, or raise it"
+            f" more than the {max_fault_share:.1%} that max_fault_share allows"
         )
+        if is_permanent and fault:
+            return f"{fault}. So {share}"
+        remedy = (
+            "Run again to try the owed ones, or raise it" if counts.n_infra else "`unscored_reason` in the table scores says why"
+        )
+        return f"{share}. {remedy}{last}"
     return None
 
 

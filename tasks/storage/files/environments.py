@@ -16,6 +16,7 @@ from typing import Self
 from pydantic import model_validator
 
 from sandbox.host.python_environment import is_inside, python_roots
+from sandbox.host.python_versions import FoundPython, find_python
 from sandbox.workspace.interface import ENVIRONMENT_PLACE
 from schemas.base import Frozen
 from schemas.content_id import content_id
@@ -23,8 +24,17 @@ from schemas.errors import SandboxUnavailable
 from tasks.storage.replaced_file import replace_file
 
 _BUILD_S = 900
-_OLDEST = (3, 11)
-"""An older interpreter has no `-P`: the candidate's own files could stand for modules."""
+_OLDEST = (3, 5)
+"""The harness's part in an environment runs on this version and newer (`sandbox/harness/project_tests.py`)."""
+_LAST_TOOLS = {
+    "3.5": ("pip==20.3.4", "setuptools==50.3.2", "wheel==0.37.1"),
+    "3.6": ("pip==21.3.1", "setuptools==59.6.0", "wheel==0.37.1"),
+    "3.7": ("pip==24.0", "setuptools==68.0.0", "wheel==0.42.0"),
+    "3.8": ("pip==25.0.1", "setuptools==75.3.2", "wheel==0.45.1"),
+}
+"""The last installers for an older Python. The installers that come with such a Python install releases that need a newer one."""
+_FOLDER = "python.txt"
+"""Names the folder of the Python that an environment was made with."""
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 _PTH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.pth")
 
@@ -46,7 +56,7 @@ class Recipe(Frozen):
         if version is None:
             raise ValueError(f"python is {self.python!r}: give a version as 3.11")
         if (int(version[1]), int(version[2])) < _OLDEST:
-            raise ValueError(f"python is {self.python}: tests are graded on 3.11 and newer; give pins for one of these")
+            raise ValueError(f"python is {self.python}: tests are graded on 3.5 and newer; give pins for one of these")
         for line in self.requirements:
             if not _PIN.fullmatch(line):
                 raise ValueError(f"requirement {line!r}: must be NAME==VERSION")
@@ -64,6 +74,8 @@ class Recipe(Frozen):
 class Environments:
     """A folder of recipes and environments; several processes may use it.
 
+    An environment's folder is shown to sandboxes with that of the Python that it was made with.
+
     Args:
         path: made when something is kept.
     """
@@ -78,6 +90,10 @@ class Environments:
             self._path.mkdir(parents=True, exist_ok=True)
             replace_file(place, recipe.model_dump_json().encode())
         return recipe.digest
+
+    def can_have(self, recipe: Recipe) -> bool:
+        """Tell whether a recipe's environment is built, or this machine has its Python."""
+        return (self._path / recipe.digest).is_dir() or find_python(recipe.python) is not None
 
     def folder(self, digest: str) -> Path:
         """A recipe's environment, built if it is not there, for `ENVIRONMENT_PLACE`; `packages` in it leads to its modules.
@@ -94,6 +110,20 @@ class Environments:
             if not place.is_dir():
                 self._build(digest, place)
         return place
+
+    def shown(self, digest: str) -> dict[str, str]:
+        """Return what a sandbox has to show for a recipe's environment: place inside -> folder of this host.
+
+        Raises:
+            SandboxUnavailable: see `folder`.
+        """
+        folder = self.folder(digest)
+        try:
+            prefix = (folder / _FOLDER).read_text(encoding="utf-8")
+        except FileNotFoundError:  # built by a release that used Parley's own Python alone
+            prefix = ""
+        is_visible = not prefix or any(is_inside(prefix, root) for root in _visible_roots())
+        return {ENVIRONMENT_PLACE: str(folder)} | ({} if is_visible else {prefix: prefix})
 
     def _build(self, digest: str, place: Path) -> None:
         try:
@@ -112,19 +142,25 @@ class Environments:
 
 def _install(recipe: Recipe, place: Path) -> None:
     python = _interpreter(recipe.python)
-    uv = shutil.which("uv")
-    _run(uv, "venv", "--quiet", "--python", python, str(place)) if uv else _run(python, "-m", "venv", str(place))
+    tools = _LAST_TOOLS.get(recipe.python)
+    uv = shutil.which("uv") if tools is None else None
+    _run(uv, "venv", "--quiet", "--python", python.path, str(place)) if uv else _run(python.path, "-m", "venv", str(place))
     pins = place / "requirements.txt"
     pins.write_text("\n".join(recipe.requirements) + "\n")
     own = str(place / "bin" / "python")
     if uv:
         _run(uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", own, "-r", str(pins))
     else:
-        _run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r", str(pins))
+        install = (own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+        if tools is not None and recipe.requirements:
+            _run(*install, *tools)
+        if recipe.requirements:
+            _run(*install, "-r", str(pins))
     packages = next(place.glob("lib/python*/site-packages"))
     (place / "packages").symlink_to(packages.relative_to(place))
     for name, text in recipe.pth:
         (packages / name).write_text(text + "\n")
+    (place / _FOLDER).write_text(python.prefix, encoding="utf-8")
     _move_scripts(place)
 
 
@@ -138,17 +174,19 @@ def _move_scripts(place: Path) -> None:
             script.write_bytes(f"#!{ENVIRONMENT_PLACE}/bin/python".encode() + newline + rest)
 
 
-def _interpreter(version: str) -> str:
-    """A Python of that version that sandboxes show."""
-    own = os.path.realpath(sys.executable)
-    found = own if version == f"{sys.version_info.major}.{sys.version_info.minor}" else shutil.which(f"python{version}")
-    shown = ("/usr", *python_roots())
-    if found is None or not any(is_inside(os.path.realpath(found), root) for root in shown):
+def _visible_roots() -> tuple[str, ...]:
+    """Return the folders that each sandbox shows in any case."""
+    return ("/usr", *python_roots())
+
+
+def _interpreter(version: str) -> FoundPython:
+    found = find_python(version)
+    if found is None:
         raise SandboxUnavailable(
-            f"an environment needs Python {version}, and no sandbox shows one (Parley runs on {sys.version.split()[0]}): install"
-            " it below /usr, or run Parley on it"
+            f"an environment needs Python {version}, and this machine has none (Parley runs on {sys.version.split()[0]}): put a"
+            f" python{version} on the PATH, or build one with pyenv"
         )
-    return os.path.realpath(found)
+    return found
 
 
 def _run(*argv: str) -> None:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.backends.docker.backend import DockerSandbox
+from sandbox.workspace.interface import image_of
 from schemas.content_id import content_id
-from schemas.errors import CorruptRows, SourceUnreadable
+from schemas.errors import CorruptRows, ImageFault, SourceUnreadable
+from schemas.problem import RepoSnapshot
 from tasks.storage.files.checkouts import LAYOUT, Checkouts
 from tasks.storage.files.git_repositories import Repository, run_git
 from tasks.storage.replaced_file import replace_file
@@ -58,6 +60,22 @@ class ImageCheckouts:
                 digest = self.checkouts.tree(Repository(own, image), with_built_files(copied, own, commit))
             replace_file(record, json.dumps({"tree": digest}).encode())
         return digest
+
+
+def with_trees(repository: RepoSnapshot, checkouts: Checkouts) -> RepoSnapshot:
+    """Return an instance's repository with the trees that its image has; the image must be on the daemon.
+
+    Raises:
+        ImageFault: the image's repository cannot be read, or the test patch does not apply to it.
+        SandboxUnavailable: the image is not there.
+    """
+    image = image_of(repository.environment)
+    try:
+        tree = ImageCheckouts(checkouts).tree(image, repository.base_commit)
+        tested = checkouts.patched(tree, repository.test_patch)
+    except SourceUnreadable as error:
+        raise ImageFault(f"repository_unreadable: {error}, in the image {image}", permanent=True) from error
+    return repository.model_copy(update={"tree": tree, "tested_tree": tested})
 
 
 def with_built_files(copied: Path, own: Path, commit: str) -> str:

@@ -19,7 +19,7 @@ from sandbox.workspace.interface import Entry, Kept, Stamp, TreeBounds
 from sandbox.workspace.watching import FolderWatch
 from schemas.errors import CorruptRows
 from tasks.storage.disk import naming_full_disk
-from tasks.storage.files.filling import Filling
+from tasks.storage.files.filling import Filling, RecentContents
 from tasks.storage.files.keeping import MAKE_FILE, Keeping, Named, opened, write_all
 from tasks.storage.files.packing import packed, unpacked
 from tasks.storage.files.tree_changes import entry_at, replaced, tree_changes
@@ -42,6 +42,7 @@ class TreeStore:
         self._path = path
         self._partial = path / "partial"
         self._folders: dict[tuple[Named, ...], str] = {}
+        self._recent = RecentContents(self.get)
 
     def keep(
         self,
@@ -74,11 +75,11 @@ class TreeStore:
         owner: int | None = None,
         watch: FolderWatch | None = None,
     ) -> dict[Stamp, str]:
-        row, filling = self._row(digest), Filling(self.get, self._row, owner, watch)
+        row, filling = self._recent_row(digest), Filling(self._recent.get, self._recent_row, owner, watch)
         filling.fill(folder, row)
         for name, place in (beside or {}).items():
             if name in row.get("beside", {}):
-                filling.fill(place, self._row(row["beside"][name]))
+                filling.fill(place, self._recent_row(row["beside"][name]))
         return _settled(filling.seen)
 
     def without_state(self, digest: str) -> str:
@@ -182,9 +183,15 @@ class TreeStore:
         """Store a folder's list; its digest. Raises DiskFull."""
         return self.add(json.dumps(row, sort_keys=True, separators=(",", ":")).encode("ascii"))
 
+    def _recent_row(self, digest: str) -> dict[str, Any]:
+        return self._parsed(digest, self._recent.get(digest))
+
     def _row(self, digest: str) -> dict[str, Any]:
+        return self._parsed(digest, self.get(digest))
+
+    def _parsed(self, digest: str, content: bytes) -> dict[str, Any]:
         try:
-            return json.loads(self.get(digest))
+            return json.loads(content)
         except ValueError as error:
             raise CorruptRows(f"{digest}: names no folder of the tree store {self._path}") from error
 

@@ -10,12 +10,9 @@ for the same answers again.
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 from schemas.dialog import Role
 from schemas.episode import Step, ToolCall
@@ -29,7 +26,7 @@ class JournalWriter:
     """Append-only segments. Safe to use from several threads; opened at the first write."""
 
     def __init__(self, folder: Path, *, fsync: bool = False) -> None:
-        self._segment = open_segment(folder, "a turn", fsync=fsync, plain=dump_row)
+        self._segment = open_segment(folder, "a turn", fsync=fsync)
 
     def append(self, episode_id: str, attempt: int, at: int, steps: Sequence[Step], hold: HeldShard | None = None) -> None:
         """Keep steps of an episode, in one write.
@@ -43,8 +40,8 @@ class JournalWriter:
             OSError: no right to write.
             ServerUnavailable: the store takes no segments.
         """
-        row = {"episode_id": episode_id, "attempt": attempt, "at": at, "steps": [dump_row(step) for step in steps]}
-        self._segment.write(row, hold)
+        row = {"episode_id": episode_id, "attempt": attempt, "at": at, "steps": list(steps)}
+        self._segment.write(row, hold=hold)
 
     def append_answers(
         self, episode_id: str, attempt: int, answers: Mapping[str, Completion], hold: HeldShard | None = None
@@ -55,8 +52,8 @@ class JournalWriter:
             DiskFull: as `append`.
             OSError: as `append`.
         """
-        said = {key: {f.name: getattr(answer, f.name) for f in fields(answer)} for key, answer in answers.items()}
-        self._segment.write({"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": said}, hold)
+        row = {"episode_id": episode_id, "attempt": attempt, "steps": [], "answers": dict(answers)}
+        self._segment.write(row, hold=hold)
 
     def flush(self) -> None:
         """Have what was written so far where the driver sees it."""
@@ -65,17 +62,6 @@ class JournalWriter:
     def close(self) -> None:
         """Close the segment; a later write opens another one."""
         self._segment.close()
-
-
-def dump_row(row: BaseModel) -> dict[str, object]:
-    """A row's fields, without those at their default."""
-    defaults = _defaults(type(row))
-    return {name: value for name, value in row.__dict__.items() if value != defaults[name]}
-
-
-@cache
-def _defaults(kind: type[BaseModel]) -> dict[str, object]:
-    return {name: field.default for name, field in kind.model_fields.items()}
 
 
 @dataclass(frozen=True)
@@ -129,7 +115,8 @@ def _steps(row: Mapping[str, Any]) -> list[tuple[int | None, Step]]:
 
 def read_completion(answer: Mapping[str, Any]) -> Completion:
     """An answer as a segment holds it."""
-    return Completion(**{**answer, "calls": tuple(ToolCall.model_validate(call) for call in answer.get("calls", ()))})
+    calls = tuple(ToolCall.model_validate(call) for call in answer.get("calls", ()))
+    return Completion(**{**answer, "calls": calls, "adapted": tuple(answer.get("adapted", ()))})
 
 
 def _in_order(found: Sequence[tuple[int | None, Step]]) -> tuple[Step, ...]:

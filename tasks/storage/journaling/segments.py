@@ -1,6 +1,7 @@
 """Append-only files of a folder: each process has its own, one `write()` a row, so that a kill tears the last row at most.
 
 A name stands for one content that only grows, for ever: readers keep how far they have read. A writer locks what it writes.
+Each line begins with the checksum of its row. Lines of releases before 2026-12 have none.
 """
 
 import errno
@@ -9,15 +10,21 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import BaseModel
 
 from tasks.storage.disk import naming_full_disk
 from warehouse.object_path import ObjectPath
+
+_SUM = b'{"crc":"'
+_BODY_AT = len(_SUM) + len('01234567",')
 
 
 class SegmentWriter:
@@ -25,18 +32,17 @@ class SegmentWriter:
 
     Args:
         what: what a row holds, for the message of a full disk.
-        plain: makes JSON of values that JSON does not know.
     """
 
-    def __init__(self, folder: Path, what: str, *, fsync: bool = False, plain: Callable[[Any], Any] | None = None) -> None:
-        self._folder, self._what, self._fsync, self._plain = folder, what, fsync, plain
+    def __init__(self, folder: Path, what: str, *, fsync: bool = False) -> None:
+        self._folder, self._what, self._fsync = folder, what, fsync
         self._name, self._n_opened = f"{os.getpid()}-{secrets.token_hex(6)}", 0
         self._descriptor: int | None = None
         self._path: Path | None = None
         self._lock = threading.Lock()
 
-    def write(self, row: Mapping[str, object], hold: object = None) -> None:
-        """Keep one row, in one write.
+    def write(self, *rows: Mapping[str, object], hold: object = None) -> None:
+        """Keep rows, in one write.
 
         Args:
             hold: for `ShippedSegments`, which write later than they are told.
@@ -45,12 +51,12 @@ class SegmentWriter:
             DiskFull: no room. Rows that were written before stay readable.
             OSError: no right to write.
         """
-        line = line_of(row, self._plain)
-        with self._lock, naming_full_disk(self._what, self._folder, len(line)):
+        lines = b"".join(map(line_of, rows))
+        with self._lock, naming_full_disk(self._what, self._folder, len(lines)):
             if self._descriptor is None:
                 self._descriptor = self._open()
-            written = os.write(self._descriptor, line)
-            if written != len(line):
+            written = os.write(self._descriptor, lines)
+            if written != len(lines):
                 # a torn line would spoil the next one, which may find room again
                 os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
@@ -107,33 +113,84 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
-def line_of(row: Mapping[str, object], plain: Callable[[Any], Any] | None) -> bytes:
-    """A row as a segment holds it."""
+def dump_row(row: object) -> dict[str, object]:
+    """Return the fields of a model without those at their default, or all fields of a dataclass."""
+    defaults = _defaults(type(row))
+    return {name: value for name, value in vars(row).items() if name not in defaults or value != defaults[name]}
+
+
+@cache
+def _defaults(kind: type) -> dict[str, object]:
+    return {name: field.default for name, field in kind.model_fields.items()} if issubclass(kind, BaseModel) else {}
+
+
+def line_of(row: Mapping[str, object]) -> bytes:
+    """Return a row as a segment holds it: one line of JSON, whose first field is the checksum of the others."""
     try:
-        return orjson.dumps(row, default=plain) + b"\n"
+        body = orjson.dumps(row, default=dump_row)
     except TypeError:  # a lone surrogate, which UTF-8 cannot hold
-        return json.dumps(row, default=plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        body = json.dumps(row, default=dump_row, ensure_ascii=False).encode("utf-8", "replace")
+    return b'{"crc":"%08x",' % zlib.crc32(body) + body[1:] + b"\n"
+
+
+def _row_of(line: bytes) -> dict[str, Any] | None:
+    """Return the row of a line; None where the line is torn or damaged."""
+    if line.startswith(_SUM):
+        found, line = line[len(_SUM) : len(_SUM) + 8], b"{" + line[_BODY_AT:].rstrip(b"\n")
+        if found != b"%08x" % zlib.crc32(line):
+            return None
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+class SegmentReader:
+    """Reads segments of one folder again and again, each row once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._n_read: dict[Path, int] = {}
+        """Segment -> bytes of it that were read."""
+
+    def segments(self) -> list[Path]:
+        """Return the segments that are there, in the order of their names."""
+        return sorted(self._folder.glob("*.jsonl"))
+
+    def new_rows(self, segments: Iterable[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Yield every whole row that was not read before, one at a time, with its segment.
+
+        Rows torn by a kill or a full disk are left out, and so are damaged ones. A segment that was removed has none.
+        """
+        for segment, line in self._new_lines(segments):
+            if (row := _row_of(line)) is not None:
+                yield segment, row
+
+    def _new_lines(self, segments: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
+        if isinstance(self._folder, ObjectPath):  # an object comes whole, and never changes
+            new = [path for path in segments if isinstance(path, ObjectPath) and path not in self._n_read]
+            for segment, content in self._folder.read_each(new):
+                self._n_read[segment] = len(content)
+                yield from ((segment, line) for line in content.splitlines())
+            return
+        for segment in segments:
+            with suppress(FileNotFoundError):
+                start = self._n_read.setdefault(segment, 0)
+                if segment.stat().st_size > start:
+                    with segment.open("rb") as file:
+                        file.seek(start)
+                        for line in file:
+                            yield segment, line
+                            if not line.endswith(b"\n"):  # torn or being written: it is read again, and what follows with it
+                                break
+                            self._n_read[segment] += len(line)
 
 
 def read_segments(folder: Path) -> Iterator[dict[str, Any]]:
-    """Every whole row of a folder's segments, one at a time. Rows torn by a kill or a full disk are left out."""
-    for line in _lines(folder):
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(row, dict):
-            yield row
-
-
-def _lines(folder: Path) -> Iterator[bytes]:
-    if isinstance(folder, ObjectPath):
-        for content in folder.read_each("*.jsonl"):
-            yield from content.splitlines()
-        return
-    for segment in sorted(folder.glob("*.jsonl")):
-        with segment.open("rb") as lines:
-            yield from lines
+    """Yield every whole row of a folder's segments, one at a time."""
+    reader = SegmentReader(folder)
+    return (row for _, row in reader.new_rows(reader.segments()))
 
 
 def remove_segments(folder: Path) -> None:

@@ -8,9 +8,8 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from schemas.errors import ParleyError
 from tasks.storage.journaling.segments import SegmentWriter, line_of
@@ -23,14 +22,10 @@ SHIP_BYTES = 4 * 2**20
 
 
 class ShippedSegments:
-    """As a `SegmentWriter`, into a store. Safe to use from several threads; a thread of its own ships.
+    """As a `SegmentWriter`, into a store. Safe to use from several threads; a thread of its own ships."""
 
-    Args:
-        plain: makes JSON of values that JSON does not know.
-    """
-
-    def __init__(self, folder: ObjectPath, plain: Callable[[Any], Any] | None = None) -> None:
-        self._folder, self._plain = folder, plain
+    def __init__(self, folder: ObjectPath) -> None:
+        self._folder = folder
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         """Two machines may have the same name, and the same process ids."""
         self._n_shipped = 0
@@ -44,21 +39,21 @@ class ShippedSegments:
         self._thread: threading.Thread | None = None
         self._fault: ParleyError | None = None
 
-    def write(self, row: Mapping[str, object], hold: HeldShard | None = None) -> None:
-        """Keep one row.
+    def write(self, *rows: Mapping[str, object], hold: HeldShard | None = None) -> None:
+        """Keep rows.
 
         Args:
-            hold: the shard that it is written for.
+            hold: the shard that they are written for.
 
         Raises:
             ServerUnavailable: rows before it could not be shipped, and still cannot.
         """
-        line = line_of(row, self._plain)
+        lines = b"".join(map(line_of, rows))
         with self._lock:
             if self._fault is not None:
                 raise self._fault
-            self._rows.append((line, hold))
-            self._n_bytes += len(line)
+            self._rows.append((lines, hold))
+            self._n_bytes += len(lines)
             if self._thread is None:
                 self._ends = False
                 self._thread = threading.Thread(target=self._ship_on, name="parley-shipping", daemon=True)
@@ -123,13 +118,11 @@ class ShippedSegments:
                 continue  # the next `write` raises it
 
 
-def open_segment(
-    folder: Path, what: str, *, fsync: bool = False, plain: Callable[[Any], Any] | None = None
-) -> SegmentWriter | ShippedSegments:
-    """What writes rows below a folder, or a place in a store. See `SegmentWriter`."""
+def open_segment(folder: Path, what: str, *, fsync: bool = False) -> SegmentWriter | ShippedSegments:
+    """Return what writes rows below a folder, or a place in a store. See `SegmentWriter`."""
     if isinstance(folder, ObjectPath):
-        return ShippedSegments(folder, plain)
-    return SegmentWriter(folder, what, fsync=fsync, plain=plain)
+        return ShippedSegments(folder)
+    return SegmentWriter(folder, what, fsync=fsync)
 
 
 def _is_held(hold: HeldShard) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.parley_command import parley
+from tests.own_files import ROOT
 from tests.warehouse.small_lake import SmallLake
 from warehouse import sql_files
 from warehouse.publication.publish import publish
@@ -128,10 +129,14 @@ def test_without_a_pager_all_is_printed(
     assert not pager.exists()
 
 
-def test_help_answers_the_five_questions(published: Path) -> None:
-    listed = parley(published, "help").out.splitlines()
-    topics = [line.split()[2] for line in listed]
-    assert topics == ["models", "settings", "resume", "withheld", "costs"]
-    for topic in topics:
-        assert len(parley(published, "help", topic).out) > 500
-    assert "models, settings" in parley(published, "help", "weather").err
+def test_help_prints_each_page_of_the_documentation_and_names_its_neighbours(published: Path) -> None:
+    listed = dict(line.removeprefix("parley help ").split(maxsplit=1) for line in parley(published, "help").out.splitlines())
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "flows" / "text" / "topics").glob("*.md")}
+    assert listed == {name: page.splitlines()[0].removeprefix("# ") for name, page in pages.items()}
+    assert {"tutorial", "models", "settings", "resume", "withheld", "budgets"} <= listed.keys()
+    for name, page in pages.items():
+        shown = parley(published, "help", name).out
+        assert [line for line in page.splitlines() if "](" not in line and line not in shown] == []
+        assert "](" not in shown
+    assert "thinking models (`parley help thinking`)" in parley(published, "help", "models").out
+    assert "telemetry, thinking" in parley(published, "help", "weather").err

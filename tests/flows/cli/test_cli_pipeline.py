@@ -262,13 +262,14 @@ def test_why_rerun_names_the_field(home: Path) -> None:
 
 def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "other"
-    line = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run", "--json", "--price", "1", "2").json()
+    nobody = ("--model", "openai:m@http://127.0.0.1:9/v1", "--dry-run")
+    line = parley(elsewhere, *SAMPLE, *nobody, "--json", "--price", "1", "2").json()
     assert (line["episodes"], line["owed"], line["calls"]) == (8, 8, 38)
     assert line["usd"] > 0
-    shown = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run").out.partition("Calls are exact")[0]
+    shown = parley(elsewhere, *SAMPLE, *nobody).out.partition("Calls are exact")[0]
     assert shown.split()[-9:] == [
         "codeif.static",
-        "control:gold",
+        "openai:m",
         "8",
         "8",
         "38",
@@ -276,6 +277,8 @@ def test_a_dry_run_counts_calls_and_starts_nothing(home: Path, tmp_path: Path) -
         "no",
         "price",
     ]
+    control = parley(elsewhere, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()
+    assert (control["owed"], control["calls"], control["usd"]) == (8, 0, 0), "a control costs nothing"
     assert max(map(len, shown.splitlines())) <= 100
     assert not elsewhere.exists()
     assert parley(home, *SAMPLE, "--model", "control:gold", "--dry-run", "--json").json()["calls"] == 0

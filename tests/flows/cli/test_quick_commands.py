@@ -1,10 +1,12 @@
 """What a quick command may not import: modules that cost more than all the rest of such a command. No time is measured."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.flows.parley_command import PROFILED, imported, parley_process
+from tests.flows.parley_command import PROFILED, environment, imported, parley_process
 from tests.warehouse.small_lake import SmallLake
 from warehouse.publication.publish import publish
 
@@ -54,3 +56,18 @@ def test_what_is_imported_is_seen(published: Path) -> None:
     found = imported(parley_process(published, "sql", "SELECT 1", environ=PROFILED))
     assert {"duckdb", "rich", "pydantic", "flows"} <= found
     assert "pyarrow" in imported(parley_process(published, "list", "runs", environ=PROFILED))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "listed"), [("parley run codeif.", "benchmarks"), ("parley why-rerun ", "runs"), ("parley show ", "episodes")]
+)
+def test_a_shell_completes_names(published: Path, line: str, listed: str) -> None:
+    words = {"_PARLEY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    script = Path(sys.executable).with_name("parley")
+    done = subprocess.run([script], capture_output=True, text=True, check=True, env=environment(published, words), timeout=120)
+    rows = parley_process(published, "list", listed, "--json").json()
+    beginning = line.rpartition(" ")[2]
+    names = sorted({name for row in rows if (name := next(iter(row.values()))).startswith(beginning)})
+    assert names
+    assert done.stdout.split("\n")[: len(names)] == names

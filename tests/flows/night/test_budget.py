@@ -13,6 +13,8 @@ from flows.night.runtime import night
 from flows.night.serving import Serving
 from flows.night.spending import require_prices
 from flows.orchestration.settings import changed_environment, client_settings
+from schemas.dialog import Role
+from schemas.episode import Episode
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity
@@ -22,6 +24,7 @@ from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.planning.reporting.report import RunReport
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
+from tasks.storage.parquet_store import Lake
 from tests.faults.nights import local_client
 from tests.fixtures.embedding_server import MODEL as EMBEDDER
 from tests.fixtures.embedding_server import embedding_server
@@ -83,9 +86,15 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(night_home: Pa
     assert caps["tokens"]["spent"] == line["input_tokens"] + line["output_tokens"]
     assert ask(night_home, "select count(*) as n from leaderboard") == [{"n": 0}]
 
+    assert (line["n_resumed"], line["n_turns_kept"]) == (0, 0)
+    assert line["n_new"] >= 8 - line["owed"]
+    n_kept = n_first - answers_of_finished(night_home)
     again = run(night_home, server, *priced, "--budget", "tokens=1500")
     assert again.code == 4, again.err
     assert n_first < len(server.bodies) < N_TURNS
+    n_resumed = line["n_new"] - (8 - line["owed"])
+    assert f"{n_resumed} resumed with {n_kept} answers kept" in parley(night_home, "report").out
+    assert 0 < n_resumed <= n_kept
     late = run(night_home, server, *priced, "--budget", "hours=0.0000001")
     assert (late.code, json.loads(late.out)["model_calls"]) == (4, 0)
     assert "not begun: the cap wall_hours=1e-07 is met" in late.err
@@ -94,6 +103,13 @@ def test_a_run_stops_at_its_caps_and_goes_on_without_paying_twice(night_home: Pa
     assert (whole["status"], whole["owed"], whole["published"]) == ("finished", 0, True)
     assert len(server.bodies) == N_TURNS
     assert server.stats()["repeated"] == 0
+
+
+def answers_of_finished(home: Path) -> int:
+    """Answers of the dialogues that the lake holds."""
+    lake = Lake(Home(home).lake)
+    episodes = [episode for part in lake.parts("episodes") for episode in lake.read_part("episodes", Episode, part)]
+    return sum(step.role is Role.ASSISTANT for episode in episodes for step in episode.messages)
 
 
 def test_what_nobody_counts_counts_by_its_length(night_home: Path, server: ModelServer) -> None:

@@ -25,6 +25,10 @@ def record(folder: Path, step: int, content: str, at_s: float, problem: str = PR
     os.utime(path, (at_s, at_s))
 
 
+PRICED = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
+"""With a price a recording stands for a model that is asked; without one its answers cost nothing."""
+
+
 def configured(folder: Path, **settings: Any) -> Path:
     config = folder / "night.yaml"
     benchmark = {"name": "convcode.live[none]", "dataset_version": "sample", "limit": 1}
@@ -48,7 +52,7 @@ def test_each_checkpoint_is_evaluated_once_newest_first_and_then_the_older_ones(
     tuned = tmp_path / "tuned"
     for step in (1, 2):
         record(tuned, step, f"answer {step}", LONG_AGO_S + step * MINUTE_S)
-    config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1}])
+    config = configured(tmp_path, sources=[{"recordings": "tuned", "at_most": 1, "ask": PRICED}])
     assert states(standing_home, config) == [("tuned/step-2", "tonight", 1), ("tuned/step-1", "later", 1)]
     night(standing_home, config)
     record(tuned, 3, "answer 3", LONG_AGO_S + 3 * MINUTE_S)
@@ -115,7 +119,7 @@ def test_weights_that_were_asked_by_another_name_are_not_asked_again(standing_ho
     night(standing_home, configured(tmp_path, models=[{"spec": "recorded:other/step-1.jsonl.gz"}]))
     config = configured(tmp_path, sources=[{"recordings": "other"}])
     assert states(standing_home, config) == [("other/step-1", "done", 0)]
-    asked_otherwise = configured(tmp_path, sources=[{"recordings": "other", "ask": {"temperature": 1.0}}])
+    asked_otherwise = configured(tmp_path, sources=[{"recordings": "other", "ask": PRICED | {"temperature": 1.0}}])
     assert states(standing_home, asked_otherwise) == [("other/step-1", "tonight", 1)]
 
 

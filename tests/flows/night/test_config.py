@@ -115,3 +115,30 @@ def test_arguments_that_are_no_list_are_not_shown_where_they_hold_a_key(tmp_path
     said = refusal(tmp_path, f"models: [{{spec: 'vllm:a', serve: {{arguments: {arguments}}}}}]\n{BENCHMARKS}")
     assert "SENTINEL" not in said
     assert "give a list" in said
+
+
+def test_a_site_is_written_where_it_is_read_or_to_its_target(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    for lines, url, place in (
+        ("site_url: https://pages.test/x\n", "https://pages.test/x", None),
+        ("site_url: s3://bucket/x\n", "s3://bucket/x", "s3://bucket/x"),
+        ("site_url: pages\n", str(tmp_path / "pages"), str(tmp_path / "pages")),
+        ("site_url: https://pages.test/x\nsite_target: pages\n", "https://pages.test/x", str(tmp_path / "pages")),
+    ):
+        path.write_text(MODELS + BENCHMARKS + lines)
+        site = read_config(path).site_at(tmp_path)
+        assert site is not None
+        assert (site.url, site.place) == (url, place)
+    assert "`site_target` needs `site_url`" in refusal(tmp_path, MODELS + BENCHMARKS + "site_target: pages\n")
+    said = refusal(tmp_path, MODELS + BENCHMARKS + "site_url: https://me:hidden@pages.test\n")
+    assert "no user and password" in said
+    assert "hidden" not in said
+
+
+def test_a_rule_of_decisions_holds_for_the_night_and_an_entry_may_have_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    own = "{name: codeif.static, decide: {baseline: first, margin: 0.1}}"
+    benchmarks = f"benchmarks: [{own}, {{name: codeif.dynamic}}]"
+    path.write_text(f"{MODELS}decide: {{baseline: predecessor}}\nsimulator: {{spec: 'control:gold'}}\n{benchmarks}\n")
+    rules = [request.decide for request in read_config(path).requests(tmp_path)]
+    assert [(rule.baseline, rule.margin) for rule in rules if rule] == [("first", 0.1), ("predecessor", 0.03)]

@@ -12,12 +12,13 @@ import pytest
 from schemas.embedding import Embedding
 from tasks.language.embedder_spec import parse_embedder
 from tasks.storage.home import Home
+from tasks.storage.paid_calls import read_calls
 from tasks.storage.parquet_store import Lake
-from tasks.storage.vector_segments import VectorSegments
-from tasks.storage.vectors import TEXTS_A_PART
+from tasks.storage.vectors import TEXTS_A_PART, vector_form
 from tests.crash.night import write_plugin
 from tests.fixtures.embedding_server import MODEL, EmbeddingServer, embedding_server
 from tests.fixtures.model_server import model_server
+from tests.fixtures.processes import running
 from tests.flows.drivers import ROOT
 from tests.flows.parley_command import parley_process, started
 from tests.tasks.benchmarks.alike import OTHERS, WEATHER
@@ -60,9 +61,8 @@ def means(home: Path) -> dict[str, float]:
 
 def kept_texts(lake: Lake, embedder: str) -> int:
     """Vectors that a process which starts now would find."""
-    segments = VectorSegments(lake.folder("embeddings", embedder=embedder), fsync=False)
-    segments.look()
-    return len(segments.held) + len(lake.read("embeddings", Embedding, embedder=embedder))
+    kept = read_calls(lake.folder("embeddings", embedder=embedder), vector_form())
+    return len(kept) + len(lake.read("embeddings", Embedding, embedder=embedder))
 
 
 @pytest.mark.parametrize("at_least", [40, TEXTS_A_PART + 10], ids=["within-a-part", "after-a-part"])
@@ -127,9 +127,8 @@ def test_the_real_minilm_is_killed_with_its_run_and_embeds_no_text_twice(plugged
     lake, embedder = Lake(Home.at(plugged_home).lake), parse_embedder("embedded:minilm").identity.digest
     with started(plugged_home, *arguments("ask", "embedded:minilm")) as process:
         wait_until(lambda: kept_texts(lake, embedder) > 0)
-        server = next(
-            p for p in psutil.Process(process.pid).children() if "tasks.language.servers.embedding_server" in p.cmdline()
-        )
+        servers = running("tasks.language.servers.embedding_server", psutil.Process(process.pid))
+        server = min(servers, key=psutil.Process.create_time)
         process.kill()
         process.wait()
     psutil.wait_procs([server], timeout=30)

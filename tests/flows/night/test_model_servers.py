@@ -11,12 +11,17 @@ from socket import create_server, socket
 import pytest
 
 from flows.night.runtime import Night
+from schemas.errors import ModelUnavailable
 from schemas.night.served import ServedHours
 from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.driver.gpus import machine_devices
+from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
+
+AUTO_DEVICES = VllmSettings(devices="auto")
 
 
 class Listeners:
@@ -24,18 +29,20 @@ class Listeners:
 
     def __init__(self) -> None:
         self.started: list[socket] = []
+        self.devices: list[tuple[str, ...]] = []
 
     @contextmanager
-    def serve(self, _identity: ModelIdentity, *_: object) -> Iterator[ModelEndpoint]:
+    def serve(self, _identity: ModelIdentity, _endpoint: ModelEndpoint, asked: ModelRequest) -> Iterator[ModelEndpoint]:
         """One that yields where it is."""
         with create_server(("127.0.0.1", 0)) as listener:
             self.started.append(listener)
+            self.devices.append(tuple(asked.serve.devices) if asked.serve else ())
             yield ModelEndpoint(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
 
 
-def plan(home: Home, model: str, seed: int = 0) -> RunPlan:
+def plan(home: Home, model: str, seed: int = 0, serve: VllmSettings | None = None) -> RunPlan:
     wanted = BenchmarkRequest(name="codeif.static", dataset_version="sample", seed=seed)
-    asked = ModelRequest(spec=model, revision="1" if model.startswith("vllm:") else None)
+    asked = ModelRequest(spec=model, revision="1" if model.startswith("vllm:") else None, serve=serve)
     return plan_run(EvaluationRequest(model=asked, benchmark=wanted), home)
 
 
@@ -68,6 +75,7 @@ def test_runs_side_by_side_share_one_start_and_its_hours(tmp_path: Path, monkeyp
     plans = [plan(home, "vllm:tests/subject", seed=seed) for seed in range(4)]
     with Night(home, workers=1) as night, ThreadPoolExecutor(len(plans)) as threads:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
+        night.servers.expect(plans)
         begun_s = time.monotonic()
 
         def use(one: RunPlan) -> object:
@@ -87,18 +95,83 @@ def test_runs_side_by_side_share_one_start_and_its_hours(tmp_path: Path, monkeyp
     assert 0.5 <= sum(3600 * (hours or 0.0) for hours in kept) <= most_s, "each hour belongs to one run"
 
 
-def test_a_server_that_a_run_under_way_uses_is_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PARLEY_DEVICES", "0,1")
+    machine_devices.cache_clear()
+    yield
+    machine_devices.cache_clear()
+
+
+def ended(listener: socket) -> bool:
+    """Wait for a server's end, which goes on beside the run."""
+    deadline = time.monotonic() + 30
+    while listener.fileno() != -1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return listener.fileno() == -1
+
+
+@pytest.mark.usefixtures("two_devices")
+def test_servers_of_two_models_are_up_at_once_and_a_third_waits_for_the_last_dialogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, listeners, waits = Home(tmp_path), Listeners(), list[str]()
+    one, other, third = (plan(home, f"vllm:tests/{name}", serve=AUTO_DEVICES) for name in ("one", "other", "third"))
+    with Night(home, workers=1) as night, ThreadPoolExecutor(1) as thread:
+        monkeypatch.setattr(night.servers, "_server", listeners.serve)
+        with night.using_servers(other), night.using_servers(one), night.using_servers(third):
+            night.servers.reach(one)
+            night.servers.reach(other)
+            assert sorted(listeners.devices) == [("0",), ("1",)]
+            waiting = thread.submit(night.servers.reach, third, on_wait=lambda: waits.append("waits"))
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=1)
+            night.servers.keep(one)
+            assert third.spec.subject in waiting.result(timeout=60)
+            assert waits == ["waits"]
+            assert [listener.fileno() == -1 for listener in listeners.started] == [True, False, False]
+            assert listeners.devices[2] == listeners.devices[0]
+
+
+def test_a_server_ends_with_the_last_run_that_needs_it_and_starts_again_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, listeners = Home(tmp_path), Listeners()
-    one, other, third = (plan(home, f"vllm:tests/{name}") for name in ("one", "other", "third"))
+    first, second = (plan(home, "vllm:tests/subject", seed=seed) for seed in (0, 1))
     with Night(home, workers=1) as night:
         monkeypatch.setattr(night.servers, "_server", listeners.serve)
-        with night.using_servers(other):
-            with night.using_servers(one):
-                night.servers.reach(one)
-                night.servers.reach(other)
-                assert [listener.fileno() == -1 for listener in listeners.started] == [False, False]
-            night.servers.reach(third)
-            assert [listener.fileno() == -1 for listener in listeners.started] == [True, False, False]
+        night.servers.expect([first, second])
+        with night.using_servers(first):
+            night.servers.reach(first)
+            night.servers.keep(first)
+        assert listeners.started[0].fileno() != -1, "the second run needs it"
+        with night.using_servers(second):
+            night.servers.reach(second)
+            assert len(listeners.started) == 1
+            night.servers.keep(second, used=[second.spec.subject])
+            assert listeners.started[0].fileno() != -1, "it judges, too"
+            night.servers.keep(second)
+            assert ended(listeners.started[0]), "the run goes on with its programs"
+    kept = hours_kept(home)
+    assert len(kept) == 2
+    assert None not in kept
+
+
+def test_a_server_that_does_not_start_leaves_its_devices_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, listeners = Home(tmp_path), Listeners()
+    broken, whole = plan(home, "vllm:tests/broken"), plan(home, "vllm:tests/whole")
+
+    @contextmanager
+    def fail(*_: object) -> Iterator[ModelEndpoint]:
+        raise ModelUnavailable("it ended at its start")
+        yield
+
+    with Night(home, workers=1) as night, night.using_servers(broken), night.using_servers(whole):
+        monkeypatch.setattr(night.servers, "_server", fail)
+        with pytest.raises(ModelUnavailable):
+            night.servers.reach(broken)
+        monkeypatch.setattr(night.servers, "_server", listeners.serve)
+        assert list(night.servers.reach(whole)) == [whole.spec.subject]
 
 
 @pytest.mark.slow

@@ -42,6 +42,15 @@ def test_a_stage_in_which_nothing_happens_has_one_line(capsys: pytest.CaptureFix
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_images_that_come_are_counted_and_so_are_their_bytes() -> None:
+    board = Board()
+    board.stage("m", "converse", total=8)
+    board.report({**NOTHING, "images": 0, "pulls": 2, "image_mb": 310})
+    assert board.describe() == "m  converse · 0/8 episodes · images: 0 pulled, 2 on the way, 310 MB"
+    board.report({**NOTHING, "images": 2, "pulls": -2, "image_mb": 90})
+    assert board.describe() == "m  converse · 0/8 episodes · images: 2 pulled, 400 MB"
+
+
 def test_tokens_have_their_rate_and_a_stage_says_how_long_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)

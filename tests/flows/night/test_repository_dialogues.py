@@ -81,6 +81,17 @@ def test_a_judged_dialogue_has_every_figure_of_the_paper(standing_home: Path, tm
         standing_home,
         f"select episode_id from scores where problem_id = '{RETRIER}' and metric = 'resolved' and run_id = '{line['run_id']}'",
     )[1]
+    shown = parley(standing_home, "show", episode[0]).out
+    numbered = query(
+        standing_home, f"select position, turn, role from steps where episode_id = '{episode[0]}' order by position"
+    )[1]
+    heads = [line for line in shown.splitlines() if line.startswith("── step ")]
+    assert len(heads) == len(numbered)
+    assert [head.removesuffix(" ──").split(" · ")[:3] for head in heads] == [
+        [f"── step {n}", f"turn {turn}", role] for n, turn, role in numbered
+    ]
+    notes = ("artifact · draft, sent as it stands", "artifact · check of the draft")
+    assert [sum(note in head for head in heads) for note in notes] == [1, 1]
     ratings = tmp_path / "ratings.csv"
     ratings.write_text(
         f"episode_id,turn,rubric,dimension,rater,value\n{episode[0]},0,naturalness,,ann,3\n{episode[0]},0,coherence,,ann,2\n"

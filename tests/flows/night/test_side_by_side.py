@@ -40,11 +40,13 @@ def finished_runs(home: Path) -> int:
     return len({part.parent for part in (home / "lake" / "scores").rglob("part-*.parquet")})
 
 
-def released_when(condition: Callable[[], bool], server: ModelServer, seen: list[bool]) -> threading.Thread:
+def released_when(
+    condition: Callable[[], bool], server: ModelServer, seen: list[bool], limit_s: float = 180.0
+) -> threading.Thread:
     """Lets a held server go on when that is so, or after three minutes; `seen` says which."""
 
     def watch() -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + limit_s
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.05)
         seen.append(condition())

@@ -49,6 +49,22 @@ with signals_end_cleanly(lambda: print("last words", flush=True)):
         print("1", flush=True)
         time.sleep(60)
 """
+READ_SLOWLY = """
+import os, signal, time
+from tasks.driver.signals import signals_end_cleanly
+read = os.read
+def read_slowly(*arguments):
+    content = read(*arguments)
+    time.sleep(0.5)
+    return content
+with signals_end_cleanly(lambda: print("last words", flush=True)):
+    os.read = read_slowly
+    try:
+        print("0", flush=True)
+        time.sleep(60)
+    finally:
+        time.sleep(0.2)
+"""
 DEAF = """
 import signal, sys, time
 from tasks.driver import signals
@@ -114,6 +130,14 @@ def test_a_signal_whose_exception_was_dropped_is_heeded_at_the_next_step(place: 
         said, _ = program.process.communicate(timeout=30)
     assert said == ""
     assert program.process.returncode == status
+
+
+def test_a_note_that_the_watching_thread_has_just_read_is_heeded() -> None:
+    with driver(READ_SLOWLY) as program:
+        assert program.hear() == 0
+        program.process.send_signal(signal.SIGTERM)
+        said, _ = program.process.communicate(timeout=30)
+    assert (said, program.process.returncode) == ("last words\n", 143)
 
 
 @pytest.mark.parametrize("bound", ["signals_end_cleanly", "terminated_in_time"])

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.fixtures.model_server import model_server
-from tests.flows.parley_command import ask, parley
+from tests.flows.parley_command import SAMPLE, ask, parley
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
 N_TASKS = 8
@@ -61,3 +61,50 @@ def test_a_subsample_is_the_same_for_every_model_and_in_two_nights(standing_home
         assert server.stats()["repeated"] == len(server.bodies) - len(server.prompts)
         told = parley(home, "compare", "openai:first", "openai:second")
         assert "also differ in tasks" in " ".join(told.out.split()), told.out + told.err
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("standing_home")
+def test_long_answers_are_learned_and_a_first_choice_stays(tmp_path: Path) -> None:
+    """The answers have 900 tokens, where 300 are assumed: the first night ends at its cap, that of the next model does not."""
+    home = tmp_path / "home"
+    with model_server(models=("first", "second"), max_seconds=1500) as server:
+        server.answer = lambda messages: "```python\n" + "# nothing that was asked for\n" * (900 * 4 // 29) + "```"
+
+        def run(name: str, *more: str) -> tuple[int, dict[str, Any]]:
+            model = f"openai:{name}@{server.base_url}"
+            done = parley(home, *SAMPLE, "--model", model, "--revision", "1", "--json", *more)
+            assert done.code in (0, 4), done.err
+            return done.code, json.loads(done.out)
+
+        def n_tasks(name: str) -> int:
+            (row,) = ask(home, f"select round(task_share * {N_TASKS}) as n from runs where model = 'openai:{name}'")
+            return int(row["n"])
+
+        _, dry = run("first", "--dry-run")
+        assert dry["learned_from"] is None
+        cap = int((dry["input_tokens"] + dry["output_tokens"]) * 0.8)
+        budget = ("--budget", f"tokens={cap},then=subsample")
+        code, stopped = run("first", *budget)
+        assert code == 4
+        assert stopped["budget"]["tokens"]["spent"] > cap
+        n_first = n_tasks("first")
+        assert n_first > 1
+        for _ in range(8):
+            code, line = run("first", *budget)
+            assert (line["run_id"], n_tasks("first")) == (stopped["run_id"], n_first), (
+                "its answers would be paid for and of no use"
+            )
+            if code == 0:
+                break
+        assert code == 0
+
+        code, second = run("second", *budget)
+        assert code == 0
+        assert 0 < second["budget"]["tokens"]["spent"] <= cap
+        assert 1 <= n_tasks("second") < n_first
+        _, dry = run("second", "--dry-run")
+        assert dry["learned_from"] == "model"
+        n_asked = len(server.bodies)
+        code, _ = run("second", *budget)
+        assert (code, len(server.bodies)) == (0, n_asked)

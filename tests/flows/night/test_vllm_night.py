@@ -3,13 +3,20 @@
 `tests/fixtures/vllm_program.py` stands in vLLM's place; `make test-vllm` plays nights on the real one.
 """
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.crash.night import write_plugin
 from tests.fixtures import vllm_program
-from tests.flows.parley_command import SAMPLE, ask, parley
+from tests.fixtures.model_server import model_server
+from tests.flows.drivers import ROOT
+from tests.flows.night.test_side_by_side import released_when
+from tests.flows.parley_command import SAMPLE, ask, parley, parley_process
+from tests.tasks.benchmarks.judged import GOOD
 from warehouse.connect import query
 
 
@@ -75,6 +82,56 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
     ]
     stages = ask(standing_home, f"SELECT DISTINCT stage FROM stage_times WHERE run_id = '{run['run_id']}' ORDER BY ALL")
     assert [row["stage"] for row in stages] == ["converse", "stage"]
+
+
+def night_of_two(folder: Path, benchmark: str, environment: dict[str, str], **more: Any) -> Path:
+    """A night of two checkpoints whose servers may take any free device; `STARTS` is a file with a line for each start."""
+    models: list[dict[str, Any]] = []
+    for name in ("one", "two"):
+        weights = folder / name
+        weights.mkdir()
+        (weights / "config.json").write_text("{}")
+        (weights / "model.safetensors").write_bytes(name.encode())
+        serve = {"command": vllm_program.install(folder), "devices": "auto", "ready_s": 120, "environment": environment}
+        models.append({"spec": f"vllm:{weights}", "serve": serve})
+    night = folder / "night.yaml"
+    benchmarks = [{"name": benchmark, "dataset_version": "sample"}]
+    night.write_text(yaml.safe_dump({"workers": 1, "models": models, "benchmarks": benchmarks} | more))
+    return night
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_two_checkpoints_are_served_side_by_side_on_a_device_each(
+    standing_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_DASK_ADDRESS")
+    starts = tmp_path / "starts"
+    night = night_of_two(tmp_path, "codeif.static", {"STARTS": str(starts), "BESIDE": "2"})
+    done = parley_process(standing_home, "nightly", "--config", night, environ={"PARLEY_DEVICES": "4,5"})
+    assert done.code == 0, done.err
+    assert sorted(starts.read_text().splitlines()) == ["4", "5"]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_device_is_free_for_the_next_checkpoint_while_the_last_one_is_judged(
+    served_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_DASK_ADDRESS", raising=False)
+    write_plugin(tmp_path / "plugin", "judged", "tests.tasks.benchmarks.judged:BENCHMARK")
+    path, starts, seen = os.pathsep.join((str(tmp_path / "plugin"), str(ROOT))), tmp_path / "starts", list[bool]()
+    with model_server(holds_after=0, max_seconds=400) as judge:
+        judge.answer = lambda _: GOOD
+        asked = {"spec": f"openai:mock@{judge.base_url}", "revision": "1"}
+        night = night_of_two(tmp_path, "judged.talk", {"STARTS": str(starts)}, judge=asked)
+        watcher = released_when(lambda: starts.exists() and starts.read_text() == "0\n0\n", judge, seen, limit_s=600)
+        environ = {"PARLEY_DEVICES": "0", "PYTHONPATH": path}
+        done = parley_process(served_home, "nightly", "--config", night, environ=environ)
+        watcher.join()
+    assert done.code == 0, done.err
+    assert seen == [True], "the second server waited for the judgements of the first run"
 
 
 def test_a_dry_run_prints_the_command_where_vllm_is_not(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

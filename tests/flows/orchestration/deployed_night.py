@@ -12,6 +12,7 @@ import psutil
 import yaml
 
 from tests.fixtures.model_server import ModelServer
+from tests.fixtures.processes import command_lines
 from tests.flows.drivers import ROOT
 from tests.flows.orchestration.deployment import DONE, deploy_all, prefect
 
@@ -164,6 +165,6 @@ def wait_until(condition: Callable[[], bool], folder: Path, what: str) -> None:
 
 def drivers(folder: Path) -> list[psutil.Process]:
     """The processes of flow runs, with all that descends from them, below a worker that was started in `folder`."""
-    started = psutil.Process().children(recursive=True)
-    workers = [process for process in started if "worker start" in " ".join(process.cmdline()) and process.cwd() == str(folder)]
+    started = command_lines(psutil.Process())
+    workers = [process for process, line in started.items() if "worker start" in " ".join(line) and process.cwd() == str(folder)]
     return [process for worker in workers for process in worker.children(recursive=True)]

@@ -19,6 +19,8 @@ ROW = {
     "metric": "accuracy",
     "n_problems": 20,
     "event": "regression",
+    "interval_kind": "bootstrap",
+    "decision": None,
     "judge_n": 8,
     "judge_n_changed": 3,
     "judge_mean_shift": None,
@@ -55,6 +57,16 @@ def test_a_comparison_is_an_artifact_of_its_own(tmp_path: Path, made: list[dict[
     assert "MDE: the least true difference" in comparison["given"][0]
     assert "| regression |" not in found["leaderboard"]["given"][0]
     assert f"`PARLEY_HOME={tmp_path} parley report 20261101T020000` tells of this night" in found["leaderboard"]["given"][0]
+
+
+@pytest.mark.slow
+def test_with_a_site_every_artifact_links_to_it(tmp_path: Path, made: list[dict[str, Any]]) -> None:
+    report = RunReport(run_id="b" * 32, title="b.static · m@2", setting="b.static", model="m@2", status="finished")
+    show_results("20261101T020000", "the leaderboard", [ROW], Home(tmp_path), [report], "https://pages.test/parley/")
+    texts = {artifact["key"]: artifact["given"][0] if artifact["given"] else artifact["markdown"] for artifact in made}
+    assert "(https://pages.test/parley/nights/20261101T020000.html)" in texts["leaderboard"]
+    assert f"(https://pages.test/parley/compared/{'a' * 12}-{'b' * 12}.html)" in texts["comparison"]
+    assert f"(https://pages.test/parley/runs/{'b' * 12}.html)" in texts["checks"]
 
 
 @pytest.mark.slow

@@ -100,7 +100,10 @@ def test_a_paused_night_asks_no_more_and_goes_on_where_it_stood_when_resumed(dep
         assert wait_until_gone(processes, END_LIMIT_S) == []
         assert night.state == ("PAUSED", "Suspended")
         inside = [*night.inner_flows(), *night.tasks()]
-        assert {(run["state_type"], run["state_name"]) for run in inside} == {("COMPLETED", "Completed"), ("CANCELLED", "Paused")}
+        assert {(run["state_type"], run["state_name"]) for run in inside} == {
+            ("COMPLETED", "Completed"),
+            ("CANCELLED", "Suspended"),
+        }
         assert conversing(night) == ["CANCELLED"] * len(SETTINGS)
         assert sum(server.prompts.values()) < N_TURNS, "it was paused in the middle"
         server.latency_s = 0.0

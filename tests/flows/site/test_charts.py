@@ -1,11 +1,15 @@
-"""Curves: each measure with its own n, headed by its axis; what a table merely repeats is none."""
+"""Curves: each measure with its own n, named axes, a colour for each model; what a table merely repeats is none."""
 
 from typing import Any
 
 import pytest
 
-from flows.site.charts import charts
+from flows.site.charts import charts, history_chart
+from flows.site.colours import model_colours
+from flows.site.labels import metric_of, place_names
 from flows.site.pages import render
+from tasks.benchmarks import registry
+from tasks.metrics import registry as metrics
 from tests.own_files import ROOT
 from warehouse.curves import CurveTable, counts_of, curve_table
 
@@ -76,7 +80,7 @@ def row(turn: int, x: float | None, axis: str = "turn", run: str = "r1", **more:
 
 def test_a_curve_is_headed_by_its_axis_and_a_figure_of_the_run_is_none() -> None:
     rows = [row(1, 0.1), row(2, 0.2), row(1, 0.3, "strategy_slot"), row(2, 0.3, "strategy_slot"), row(1, 1.0, "lonely")]
-    drawn = list(charts(rows, TABLE))
+    drawn = list(charts(rows, TABLE, {}))
     assert [(one["measure"], one["axis"], one["title"]) for one in drawn] == [
         ("x", "strategy_slot", "s · v"),
         ("x", "turn", "s · v"),
@@ -86,13 +90,71 @@ def test_a_curve_is_headed_by_its_axis_and_a_figure_of_the_run_is_none() -> None
 
 def test_a_flat_curve_stays_beside_one_that_moves() -> None:
     flat = [row(turn, 1.0, run="flat", n=5) for turn in (1, 2)]
-    assert list(charts(flat, TABLE)) == []
-    [drawn] = charts([*flat, row(1, 0.1), row(2, 0.2)], TABLE)
+    assert list(charts(flat, TABLE, {})) == []
+    [drawn] = charts([*flat, row(1, 0.1), row(2, 0.2)], TABLE, {})
     assert [one["label"] for one in drawn["series"]] == ["m flat", "m r1"]
 
 
 def test_the_numbers_say_what_is_unscored() -> None:
-    page = render("curves", up="../", table="t", charts=list(charts([row(1, 0.1), row(2, None), row(3, 0.3)], TABLE)))
+    page = render("curves", up="../", table="t", charts=list(charts([row(1, 0.1), row(2, None), row(3, 0.3)], TABLE, {})))
     assert "<th>n</th><th>unscored</th>" in page
     assert "<td>0.300</td><td></td><td>3</td><td>3</td>" in page
-    assert "x by turn" in page
+    assert "x by turn (answers of the model)" in page
+
+
+def test_models_have_colours_in_the_order_of_their_names_and_controls_are_grey() -> None:
+    names = [f"openai:m{at:02}" for at in range(14)]
+    found = model_colours([*reversed(names), "control:gold", "control:empty", names[3]])
+    assert [found[name] for name in names] == [*(f"c{at}" for at in range(12)), "c0 further", "c1 further"]
+    assert (found["control:gold"], found["control:empty"]) == ("control", "control further")
+    assert model_colours(names[:2]) == {names[0]: "c0", names[1]: "c1"}
+
+
+def test_a_model_keeps_its_colour_where_another_has_no_value() -> None:
+    colours = {"a": "c0", "b": "c1"}
+    both = [row(turn, 0.1 * turn, run=name, model=name) for turn in (1, 2) for name in "ab"]
+    alone = [one | {"x": None} if one["model"] == "a" else one for one in both]
+    [with_a], [without_a] = (list(charts(rows, TABLE, colours)) for rows in (both, alone))
+    assert [one["colour"] for one in with_a["series"]] == ["c0", "c1"]
+    assert [one["colour"] for one in without_a["series"]] == ["c1"]
+    [twice] = charts([row(turn, 0.1 * turn, run=name) for turn in (1, 2) for name in "pq"], TABLE, {"m": "c0"})
+    assert [(one["colour"], one["is_further"]) for one in twice["series"]] == [("c0", False), ("c0", True)]
+
+
+def test_positions_have_the_names_of_their_strategies() -> None:
+    assert place_names("codeif.static", "strategy_slot", "L1")[8] == "Functionality Extension"
+    assert place_names("codeif.static", "strategy_slot", "L2")[8] == "Context Usage Verification"
+    assert place_names("nobody.knows", "strategy_slot", "L1") == {}
+    rows = [row(turn, 0.1 * turn, "strategy_slot", setting="codeif.static", level="L1") for turn in (2, 3)]
+    [drawn] = charts(rows, TABLE, {})
+    assert [" ".join(one["lines"]) for one in drawn["places"]] == ["Input-Output Conditions", "Exception Handling"]
+    assert (drawn["axis_title"], drawn["is_line"]) == ("instruction strategy", False)
+    assert drawn["height"] > drawn["bottom"] + 48
+
+
+def test_each_measure_of_the_bundled_marts_is_a_known_metric() -> None:
+    for name in registry.names():
+        benchmark = registry.load(name)
+        for mart in benchmark.results.marts:
+            lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
+            found = curve_table(mart.name, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}})
+            for measure in found.measures if found else ():
+                assert metrics.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics, (mart.name, measure)
+
+
+def test_a_history_of_several_models_draws_each_in_its_colour() -> None:
+    shared = {
+        "family": "f",
+        "setting": "s",
+        "dataset_version": "v",
+        "metric": "x",
+        "ci_low": None,
+        "ci_high": None,
+        "event": None,
+    }
+    points = [shared | {"model": m, "position": at, "mean": 0.1 * at, "n": 3, "n_unscored": 0} for at, m in enumerate("ab")]
+    drawn = history_chart(points, {"a": "c0", "b": "c1"})
+    assert drawn is not None
+    [series] = drawn["series"]
+    assert series["colour"] == "mixed"
+    assert [point["colour"] for point in series["points"]] == ["c0", "c1"]

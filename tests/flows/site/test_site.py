@@ -1,5 +1,6 @@
 """`parley site` on a lake of three published runs and a withheld one; texts of models and data try to leave their place."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
@@ -11,12 +12,13 @@ import pytest
 
 from flows.orchestration.artifacts import _further
 from flows.site.beyond_runs import write_comparisons
+from flows.site.target import MANIFEST, SiteTarget, _file_system, write_to_target
 from flows.site.told import newest_of_each, told_of
 from flows.site.writing import links_of
 from schemas.content_id import canonical_json
 from schemas.episode import Episode
-from schemas.errors import UsageError
-from schemas.run import AgentIdentity, ModelIdentity, Provider, RubricJudge
+from schemas.errors import ConfigError, UsageError
+from schemas.run import AgentIdentity, ModelIdentity, RubricJudge
 from schemas.verdict import TestVerdict
 from tasks.planning.reporting.publishing import publish_to_warehouse
 from tasks.storage.home import Home
@@ -53,7 +55,7 @@ class HostileRun(Run):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake = SmallLake(tmp_path_factory.mktemp("site") / "home").write_all()
     name = "<img src=x onerror=alert(1)>"
-    hostile = HostileRun(lake.home, ModelIdentity(provider=Provider.RECORDED, name=name, weights_digest="c" * 32), samples=1)
+    hostile = HostileRun(lake.home, ModelIdentity(provider="recorded", name=name, weights_digest="c" * 32), samples=1)
     lake.write_model(hostile.subject, None, None)
     lake.write_simple(hostile)
     hostile.write_record(night_id="night-that-was-killed")
@@ -120,14 +122,6 @@ def test_each_link_leads_to_a_page_or_place_of_the_site(site: Path) -> None:
             assert (path.parent / target).is_file() if target else place in ids, (path, link)
 
 
-def test_the_leaderboard_shows_n_unscored_and_intervals(site: Path) -> None:
-    rows = re.findall(r"<tr><td>.*?</tr>", (site / "index.html").read_text(encoding="utf-8"), re.DOTALL)
-    alpha = [row for row in rows if "openai:alpha" in row and "<td>instruction_accuracy</td>" in row]
-    assert len(alpha) == 2  # two runs
-    assert any("<td>1</td>" in row or "<td>2</td>" in row for row in alpha)
-    assert not any("gamma" in row for row in rows)  # withheld
-
-
 def test_a_dialogue_shows_its_tests_the_difference_and_the_next_failure(site: Path) -> None:
     texts = [page.read_text(encoding="utf-8") for page in sorted(site.glob("dialogues/*/*.html"))]
     failing = [text for text in texts if '<span class="outcome failed">' in text]
@@ -147,11 +141,15 @@ def test_a_curve_shows_each_run_with_its_intervals_and_numbers(site: Path) -> No
 
 def test_a_curve_has_the_n_of_its_own_measure(site: Path) -> None:
     text = (site / "curves" / "codeif_turns.html").read_text(encoding="utf-8")
-    assert "<figcaption>ia by turn" in text
-    assert "<figcaption>ia by strategy_slot" in text
+    assert "<figcaption>instruction accuracy (IA) by turn (instruction given)" in text
+    assert "<figcaption>instruction accuracy (IA) by instruction strategy" in text
     [all_ia, all_ca] = (
-        re.findall(r"<figure><figcaption>" + name + r" by turn<br><small>codeif.static · v9 · L1<.*?</figure>", text, re.DOTALL)
-        for name in ("ia", "ca_strict")
+        re.findall(
+            r"<figure><figcaption>" + name + r" by turn \(instruction given\)<br><small>codeif.static · v9 · L1<.*?</figure>",
+            text,
+            re.DOTALL,
+        )
+        for name in (r"instruction accuracy \(IA\)", r"conversation accuracy strict \(CA\)")
     )
     alpha = r"<tr><td>openai:alpha \(\w{12}\)</td><td>2</td>.*?<td>(\d+)</td><td>(\d+)</td></tr>"
     assert re.findall(alpha, all_ia[0]) == [("2", "0"), ("3", "1")]
@@ -184,6 +182,62 @@ def test_a_site_beside_the_warehouse_is_linked_from_a_night_and_from_the_checks(
     assert f"({(home.path / 'site' / 'index.html').as_uri()})" in line
     [link] = re.findall(r'<a href="([^"]*)">Published results</a>', _index(folder, context))
     assert (folder / link).resolve() == home.path / "site" / "index.html"
+
+
+def test_the_address_of_the_site_takes_the_place_of_the_folder_beside_the_warehouse(site: Path) -> None:
+    home = Home.at(site.parent / "home")
+    [night] = {row["night_id"] for row in SiteRows(home.path).rows("select night_id from nights limit 1")}
+    pages, commands = _further(home, night, "https://pages.test/parley/")
+    assert "(https://pages.test/parley/index.html)" in pages
+    assert f"(https://pages.test/parley/nights/{night}.html)" in pages
+    assert (site / "nights" / f"{night}.html").is_file()
+    [command] = re.findall(r"`parley ([^`]*)`", commands)
+    assert parley(home.path, *command.split()).out.startswith(f"Night {night}")
+    assert parley(home.path, "report", night, "--night", night).code == 2
+
+
+def test_a_store_gets_the_pages_that_changed_and_loses_those_that_are_gone(site: Path) -> None:
+    from fsspec.core import url_to_fs
+
+    home = Home.at(site.parent / "home")
+    target = SiteTarget(url="https://pages.test/parley", target="memory://bucket/pages")
+    write_to_target(home, target)
+    fs, root = url_to_fs("memory://bucket/pages")
+
+    def shown() -> dict[str, bytes]:
+        return {name.removeprefix(f"{root}/"): fs.cat_file(name) for name in fs.find(root) if not name.endswith(MANIFEST)}
+
+    own = home.path / "site"
+    written = {path.relative_to(own).as_posix(): path.read_bytes() for path in own.rglob("*") if path.is_file()}
+    assert shown() == written
+    assert len(written) > 20
+    fs.pipe(f"{root}/index.html", b"changed by somebody")
+    fs.pipe(f"{root}/of-another.txt", b"not ours")
+    digests = json.loads(fs.cat_file(f"{root}/{MANIFEST}"))
+    fs.pipe(f"{root}/runs/gone.html", b"of a run that is not published any more")
+    fs.pipe(f"{root}/{MANIFEST}", json.dumps(digests | {"runs/gone.html": "x", "index.html": "y"}).encode())
+    counts = write_to_target(home, target)
+    assert counts["runs"] == 4
+    assert shown() == written | {"of-another.txt": b"not ours"}
+
+
+def test_a_folder_is_written_to_as_it_is(site: Path, tmp_path: Path) -> None:
+    home = Home.at(site.parent / "home")
+    for place in (str(tmp_path / "plain"), (tmp_path / "url").as_uri()):
+        write_to_target(home, SiteTarget(url=place))
+    assert all((tmp_path / name / "index.html").is_file() for name in ("plain", "url"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError, match="did not write"):
+        write_to_target(home, SiteTarget(url=str(tmp_path / "mine")))
+
+
+@pytest.mark.parametrize("given", [{"url": "https://me:secret@pages.test"}, {"url": "u", "target": "s3://k:secret@bucket"}])
+def test_an_address_that_messages_show_holds_no_password(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="no user and password"):
+        SiteTarget.model_validate(given)
+    with pytest.raises(ConfigError, match="cannot be written to 'nosuch://place'"):
+        _file_system("nosuch://place")
 
 
 def test_two_runs_that_look_alike_are_told_apart(site: Path) -> None:
@@ -256,7 +310,9 @@ def test_only_the_latest_night_and_what_is_asked_for_have_dialogues_side_by_side
         {"run_id": run, "other_run_id": other, "night_id": night, "against": "predecessor", "metric": "m"}
         for run, other, night in ((new, old, "night-2"), (old, lake.alpha_2.run_id, "night-1"))
     ]
-    nothing = dict.fromkeys(("other_mean", "mean", "difference", "ci_low", "ci_high", "q_value", "n_problems", "event"))
+    nothing = dict.fromkeys(
+        ("other_mean", "mean", "difference", "ci_low", "ci_high", "q_value", "night_q", "n_problems", "event")
+    )
     with SiteRows(home) as rows:
         read = rows.rows
 

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 AXE = "axe-core@4.14.1"
 LOOKS = {"light": {"width": 1300}, "dark": {"width": 1300, "dark": True}, "narrow": {"width": 420}}
-REACHABLE = "a[href], button, select, summary, pre, .wide"
+REACHABLE = "a[href], button, select, input, summary, pre, .wide"
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,46 @@ def test_a_table_is_sorted_and_a_fold_opened_by_keys(site: Path, browser: Tab) -
     assert browser.evaluate("document.querySelector('details').open") is True
 
 
-def test_no_page_is_wider_than_a_narrow_window(site: Path, browser: Tab) -> None:
+@pytest.mark.parametrize("width", [375, 1280])
+def test_no_page_scrolls_sideways(site: Path, browser: Tab, width: int) -> None:
     for kind, path in one_of_each(site).items():
-        browser.open(path.as_uri(), width=420)
-        assert browser.evaluate("document.scrollingElement.scrollWidth") <= 420, kind
+        browser.open(path.as_uri(), width=width)
+        browser.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        assert browser.evaluate("document.scrollingElement.scrollWidth") <= width, kind
+
+
+CELLS = "[...document.querySelector('table.matrix').tBodies[0].rows].map((row) => row.cells[AT].dataset.is)"
+
+
+def test_a_matrix_is_sorted_by_any_column_and_puts_what_is_missing_last(site: Path, tmp_path: Path, browser: Tab) -> None:
+    copy = Path(shutil.copytree(site, tmp_path / "pages"))
+    index = copy / "index.html"
+    before, board, after = index.read_text(encoding="utf-8").partition('<table class="sorted matrix"')
+    [first, *others] = after.split(' data-is="')
+    cells = [' data-is="–' + other[other.index('"') :] if at == 1 else ' data-is="' + other for at, other in enumerate(others)]
+    index.write_text(before + board + first + "".join(cells), encoding="utf-8")
+    browser.open(index.as_uri())
+    for direction in (1, -1):
+        browser.evaluate("document.querySelector('table.matrix').tHead.rows[0].cells[1].querySelector('button').click()")
+        means = browser.evaluate(CELLS.replace("AT", "1"))
+        known = [float(mean) for mean in means if mean != "–"]
+        assert means[len(known) :] == ["–"]
+        assert len(set(known)) > 1
+        assert known[::direction] == sorted(known)
+
+
+def test_two_chosen_rows_lead_to_their_comparison(site: Path, browser: Tab) -> None:
+    browser.open((site / "index.html").as_uri())
+    name = next(path.stem for path in sorted((site / "compared").glob("*.html")))
+    old, new = name.split("-")
+    for run in (old, new):
+        browser.evaluate(f"document.querySelector('table.matrix tr[data-run=\"{run}\"] input').click()")
+    links = browser.evaluate("[...document.querySelectorAll('.chosen a')].map((link) => link.getAttribute('href'))")
+    assert links == [f"compared/{name}.html"]
+    assert (site / links[0]).is_file()
+    browser.evaluate("for (const pick of document.querySelectorAll('table.matrix input:not(:checked)')) pick.click()")
+    assert "parley site --compare" in browser.evaluate("document.querySelector('.chosen').textContent")
+    assert browser.complaints == []
 
 
 def a_run_of(n: int, folder: Path) -> Path:

@@ -7,7 +7,7 @@ import pytest
 
 from flows.text.agreement import print_agreement
 from flows.text.column_widths import GAP, WIDTH, fitted_widths
-from flows.text.listings import printed_listing
+from flows.text.listings import printed_listing, reason_lines
 from flows.text.results import print_rows
 
 LONG = "openai:laboratory/Some-Coder-7B-Instruct-checkpoint-001000"
@@ -70,11 +70,9 @@ def test_a_run_is_listed_in_a_hundred_characters(capsys: pytest.CaptureFixture[s
     heads, rows = printed_listing(tuple(run), [tuple(run.values())])
     assert heads == ("run", "setting", "data", "model", "status", "episodes", "finished")
     assert rows[0][0] == "be438a8f999d"
-    assert rows[0][4:] == (
-        "withheld: too many infra faults: released: one problem only",
-        "120, 3 infra, 12 unscored",
-        "2026-01-02 03:04",
-    )
+    assert rows[0][4:] == ("released", "120, 3 infra, 12 unscored", "2026-01-02 03:04")
+    (reason,) = reason_lines(tuple(run), [tuple(run.values())])
+    assert reason == "be438a8f999d  released (one problem only), withheld: too many infra faults"
     print_rows("", heads, rows)
     shown = lines(capsys)
     assert max(map(len, shown)) <= WIDTH
@@ -92,3 +90,11 @@ def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(capsys: pyte
     *_, kappa, weighted = columns_of(shown, 10)
     assert kappa == "0.40-1.00…1.00"
     assert weighted == "theratingsarewords"
+
+
+def test_ordinary_words_stay_whole_where_they_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["the interpretation of recommendations", "an internationalisation of configurations", "straightforwardness"]
+    columns = ("name", "first", "second", "third", "fourth")
+    print_rows("", columns, [("n" * 20, *texts, f"{LONG} {'options=' * 9}")])
+    shown = " ".join(lines(capsys)).split()
+    assert {word for text in texts for word in text.split()} <= {*shown}

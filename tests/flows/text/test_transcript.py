@@ -35,3 +35,10 @@ def test_the_middle_of_a_long_observation_is_left_out(more: int) -> None:
     assert (f"{more} characters left out" in shown) == (more > 0)
     message = Step(turn=1, role=Role.ASSISTANT, content=text)
     assert text in said(message), "a message is shown whole"
+
+
+def test_a_step_shows_its_number_and_what_became_of_a_draft() -> None:
+    step = Step(turn=2, role=Role.USER, kind=StepKind.ARTIFACT, content="I ran it.")
+    assert said(step, "step 7", note="rejected draft: ran_code") == (
+        "\n── step 7 · turn 2 · user · artifact · rejected draft: ran_code ──\nI ran it."
+    )

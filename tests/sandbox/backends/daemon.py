@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LONGEST_S = 1800.0
+LONGEST_S = 5400.0
 READY_S = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 SEARCHED = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"

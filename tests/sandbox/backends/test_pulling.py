@@ -10,7 +10,7 @@ import pytest
 import requests
 from docker.errors import APIError, ImageNotFound, NotFound
 
-from sandbox.backends.docker.image import had
+from sandbox.backends.docker.pulling import digest_of, pull
 from sandbox.harness import run_function_tests
 from schemas.errors import SandboxUnavailable, SourceUnreadable
 
@@ -22,15 +22,25 @@ REFUSED = "dial tcp 127.0.0.1:5000: connect: connection refused"
 class Daemon:
     """Answers as Docker's API client does."""
 
-    def __init__(self, found: dict[str, Any] | None, pulled: Exception | list[dict[str, str]] | None = None) -> None:
-        self.found, self.pulled, self.asked = found, pulled, 0
+    def __init__(
+        self,
+        found: dict[str, Any] | None,
+        pulled: Exception | list[dict[str, Any]] | None = None,
+        listed: Exception | str = DIGEST,
+    ) -> None:
+        self.found, self.pulled, self.listed, self.asked = found, pulled, listed, 0
 
     def inspect_image(self, name: str) -> dict[str, Any]:
         if self.found is None:
             raise ImageNotFound("No such image")
         return self.found
 
-    def pull(self, name: str, **_: object) -> Iterator[dict[str, str]]:
+    def inspect_distribution(self, name: str) -> dict[str, Any]:
+        if isinstance(self.listed, Exception):
+            raise self.listed
+        return {"Descriptor": {"digest": self.listed}}
+
+    def pull(self, name: str, **_: object) -> Iterator[dict[str, Any]]:
         self.asked += 1
         if isinstance(self.pulled, Exception):
             raise self.pulled
@@ -56,12 +66,25 @@ def refusal(kind: type[APIError], status: HTTPStatus, said: str) -> APIError:
 )
 def test_an_image_that_is_here_is_pinned_and_not_pulled(name: str, digests: list[str] | None, pinned: str) -> None:
     daemon = Daemon({"Id": ID, "RepoDigests": digests})
-    assert (had(daemon, name), daemon.asked) == (pinned, 0)
+    assert (digest_of(daemon, name), daemon.asked) == (pinned, 0)
 
 
-def test_an_image_that_is_not_here_is_pulled_once() -> None:
-    daemon = Daemon(None, [{"status": "Pulling"}, {"status": "Done"}])
-    assert (had(daemon, NAME), daemon.asked, had(daemon, NAME), daemon.asked) == (ID, 1, ID, 1)
+def test_a_registry_is_asked_for_the_digest_of_an_image_that_is_not_here() -> None:
+    daemon = Daemon(None)
+    assert (digest_of(daemon, NAME), daemon.asked) == (f"{NAME.removesuffix(':latest')}@{DIGEST}", 0)
+    assert digest_of(daemon, f"x/y@{DIGEST}") == f"x/y@{DIGEST}"
+
+
+def test_a_pull_tells_the_bytes_of_each_layer_once_and_can_be_ended() -> None:
+    def downloading(layer: str, n_bytes: int) -> dict[str, Any]:
+        return {"id": layer, "status": "Downloading", "progressDetail": {"current": n_bytes, "total": 9}}
+
+    events = [downloading("a", 2), downloading("b", 5), downloading("a", 7), {"status": "Done"}]
+    reports: list[int] = []
+    pull(Daemon(None, events), NAME, reports.append)
+    assert reports == [2, 5, 5]
+    with pytest.raises(SandboxUnavailable, match="was ended"):
+        pull(Daemon(None, events), NAME, is_over=lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +95,18 @@ def test_an_image_that_is_not_here_is_pulled_once() -> None:
         [{"status": "Pulling"}, {"error": "manifest unknown: manifest unknown"}],
     ],
 )
-def test_an_image_that_no_registry_has_is_missing(answer: Exception | list[dict[str, str]]) -> None:
+def test_an_image_that_no_registry_has_is_missing(answer: Exception | list[dict[str, Any]]) -> None:
     with pytest.raises(SourceUnreadable, match=f"no registry has the Docker image {NAME}"):
-        had(Daemon(None, answer), NAME)
+        pull(Daemon(None, answer), NAME)
+    if isinstance(answer, Exception):
+        with pytest.raises(SourceUnreadable, match=f"no registry has the Docker image {NAME}"):
+            digest_of(Daemon(None, listed=answer), NAME)
+
+
+def test_a_registry_that_denies_a_repository_does_not_have_it_for_us() -> None:
+    denied = refusal(APIError, HTTPStatus.FORBIDDEN, "errors: denied: requested access to the resource is denied")
+    with pytest.raises(SourceUnreadable, match="access to the resource is denied"):
+        digest_of(Daemon(None, listed=denied), NAME)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +118,12 @@ def test_an_image_that_no_registry_has_is_missing(answer: Exception | list[dict[
         requests.ConnectionError(REFUSED),
     ],
 )
-def test_where_a_registry_does_not_answer_nothing_is_known_of_the_image(answer: Exception | list[dict[str, str]]) -> None:
+def test_where_a_registry_does_not_answer_nothing_is_known_of_the_image(answer: Exception | list[dict[str, Any]]) -> None:
     with pytest.raises(SandboxUnavailable, match="docker could not pull the image"):
-        had(Daemon(None, answer), NAME)
+        pull(Daemon(None, answer), NAME)
+    if isinstance(answer, Exception):
+        with pytest.raises(SandboxUnavailable, match=f"docker could not .* the image {NAME}"):
+            digest_of(Daemon(None, listed=answer), NAME)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a system call of Linux")

@@ -2,9 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +12,7 @@ from sandbox.backends.zygote import pool as zygote_pool
 from sandbox.backends.zygote.backend import ZygoteSandbox
 from schemas.errors import SandboxUnavailable
 from schemas.verdict import Outcome
+from tests.fixtures.processes import command_lines
 from tests.sandbox.backends.zygotes import LIMITS, idle, pythons_of, verdict
 from tests.sandbox.backends.zygotes import zygote as zygote
 
@@ -36,7 +35,7 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
     with ThreadPoolExecutor(1) as threads, zygote.session(LIMITS) as session:
         running = threads.submit(session.run, ("{python}", "-c", "import time; print(1, flush=True); time.sleep(60)"))
         mine = psutil.Process()
-        while not any("time.sleep(60)" in line for line in _command_lines(mine)):
+        while not any("time.sleep(60)" in " ".join(line) for line in command_lines(mine).values()):
             assert not running.done()
         (held,) = _sandboxes() - earlier
         held.kill()
@@ -48,12 +47,6 @@ def test_a_zygote_that_is_killed_during_a_run_is_infra_and_replaced(zygote: Zygo
 def _sandboxes() -> set[psutil.Process]:
     """This process's sandboxes. Those of other modules may wait there, too."""
     return {child for child in psutil.Process().children() if child.name() == "bwrap"}
-
-
-def _command_lines(process: psutil.Process) -> Iterator[str]:
-    for child in process.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or is a zombie
-            yield " ".join(child.cmdline())
 
 
 @pytest.mark.slow

@@ -102,10 +102,19 @@ def test_the_script_itself_tells_missing_tools_and_a_killed_git_from_a_patch_tha
     assert ended("[ $1 != apply ]") == 1
 
 
-def test_an_environment_of_an_older_python_is_named() -> None:
-    refused = Completed(exit_code=2, stderr=b"Unknown option: -P\nusage: /environment/bin/python [option] ...\n")
-    with pytest.raises(SandboxUnavailable, match=r"older than 3\.11"):
-        graded(Place(Completed(exit_code=0), refused), environment="4" * 64)
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Completed(exit_code=0, stdout=b"3 4\n"), r"is 3\.4: tests are graded with 3\.5 or newer"),
+        (Completed(exit_code=0, stdout=b"2 7\n"), r"is 2\.7"),
+        (Completed(exit_code=127, stderr=b"not found"), "has no Python"),
+    ],
+)
+def test_an_environment_whose_python_cannot_run_the_harness_is_unscored(asked: Completed, said: str) -> None:
+    ended = Completed(exit_code=0, report=b"ready\n")
+    with pytest.raises(Unscorable, match=said) as caught:
+        graded(Place(Completed(exit_code=0), ended, asked), environment="4" * 64)
+    assert caught.value.reason == FailureReason.TOOLCHAIN_MISSING
 
 
 @pytest.mark.parametrize("name", ["test_str (model_enums.tests.ChoicesTests)", "test_diff"])
@@ -115,6 +124,6 @@ def test_tests_that_pytest_does_not_name_are_unscored_and_nothing_is_run(name: s
 
     repository = REPOSITORY.model_copy(update={"fail_to_pass": (name,), "pass_to_pass": (name,)})
     trees: Any = NoTrees()
-    with pytest.raises(Unscorable, match="not by pytest") as caught:
+    with pytest.raises(Unscorable, match="is not known") as caught:
         run_patch(open_place, trees, PatchProgram(PATCH, repository), Limits())
     assert caught.value.reason == FailureReason.TOOLCHAIN_MISSING

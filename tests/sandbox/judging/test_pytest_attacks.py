@@ -41,8 +41,13 @@ def judged(
     project: Mapping[str, str] = PROJECT,
     nodes: tuple[str, ...] = NODES,
     files: tuple[str, ...] = FILES,
+    pass_to_pass: tuple[str, ...] = (),
 ) -> ProgramVerdict:
-    """The verdict on a text of `pkg/words.py`."""
+    """The verdict on a text of `pkg/words.py`.
+
+    Args:
+        pass_to_pass: of the kind `patch`: nodes that must go on passing.
+    """
     if kind == "nodes":
         every = tuple((name, text.encode()) for name, text in {**project, "pkg/words.py": code}.items())
         return run_tests(sandbox, RepositoryProgram(files=every, node_ids=nodes, by_candidate=("pkg/words.py",)), LIMITS)
@@ -60,7 +65,15 @@ def judged(
     lines = code.splitlines()
     added = "".join(f"+{line}\n" for line in lines)
     patch = f"--- a/pkg/words.py\n+++ b/pkg/words.py\n@@ -1 +1,{len(lines)} @@\n-# none\n{added}"
-    repository = RepoSnapshot(repo="a/b", base_commit="0", fail_to_pass=nodes, tree=tree, tested_tree=tree, test_files=files)
+    repository = RepoSnapshot(
+        repo="a/b",
+        base_commit="0",
+        fail_to_pass=nodes,
+        pass_to_pass=pass_to_pass,
+        tree=tree,
+        tested_tree=tree,
+        test_files=files,
+    )
     return run_patch(open_place, trees, PatchProgram(patch, repository), LIMITS)
 
 

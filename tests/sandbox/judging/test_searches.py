@@ -98,7 +98,8 @@ def f(): return M(x='1').x
 
 @pytest.mark.parametrize("code", ODD_BUT_HONEST.values(), ids=ODD_BUT_HONEST.keys())
 def test_honest_programs_that_come_near_are_not_accused(bubblewrap: BubblewrapSandbox, code: str):
-    found = run_function_tests(bubblewrap, code, ("assert f() == 1", "assert 0 < 1 <= 2 and f() == 1"), LIMITS)
+    roomy = Limits(cpu_s=30, wall_s=120)  # three large libraries are imported by one of them
+    found = run_function_tests(bubblewrap, code, ("assert f() == 1", "assert 0 < 1 <= 2 and f() == 1"), roomy)
     assert (found.outcome, found.detail, found.reason) == (Outcome.PASSED, "", None)
 
 

@@ -2,11 +2,12 @@
 
 import mmap
 import os
+import random
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,7 @@ def map_into(path: Path) -> None:
     before = path.stat()
     with path.open("r+b") as file:
         mapping = mmap.mmap(file.fileno(), 4096)
-    assert mapping[7] != ord("!")
-    mapping[7:8] = b"!"
+    mapping[7:8] = b"?" if mapping[7] == ord("!") else b"!"
     mapping.close()
     assert path.stat().st_mtime_ns == before.st_mtime_ns
 
@@ -93,9 +93,39 @@ def overflow_and_map(folder: Path) -> None:
     map_into(folder / "a" / "f")
 
 
+def link_into_a_new_folder_and_write(folder: Path) -> None:
+    (folder / "b" / "new").mkdir()
+    os.link(folder / "a" / "f", folder / "b" / "new" / "other")
+    map_into(folder / "b" / "new" / "other")
+    (folder / "b" / "new" / "other").unlink()
+
+
+def link_write_and_replace(folder: Path) -> None:
+    os.link(folder / "a" / "f", folder / "b" / "other")
+    map_into(folder / "b" / "other")
+    (folder / "b" / "f").replace(folder / "b" / "other")
+    (folder / "b" / "other").rename(folder / "b" / "f")
+
+
+def link_write_rename_and_unlink(folder: Path) -> None:
+    os.link(folder / "a" / "f", folder / "b" / "other")
+    map_into(folder / "b" / "other")
+    (folder / "b" / "other").rename(folder / "b" / "third")
+    (folder / "b" / "third").unlink()
+
+
+def link_and_write(folder: Path) -> None:
+    os.link(folder / "a" / "f", folder / "b" / "other")
+    map_into(folder / "b" / "other")
+
+
 CHANGES = (
     lambda folder: map_into(folder / "a" / "f"),
     link_write_and_unlink,
+    link_into_a_new_folder_and_write,
+    link_write_and_replace,
+    link_write_rename_and_unlink,
+    link_and_write,
     move_folder_and_map,
     replace_folder,
     overflow_and_map,
@@ -121,6 +151,92 @@ def test_files_that_did_not_change_are_not_read(kept: Kept, folder: Path, read: 
     (folder / "a").chmod(0o700)
     assert kept.again() != kept.digest
     assert read == []
+
+
+def test_only_the_folder_that_changed_and_those_above_it_are_looked_at(
+    kept: Kept, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    listed: list[str] = []
+    really = keeping.Keeping._folder
+
+    def noted(walk: keeping.Keeping, place: int, path: str, depth: int, parent: int) -> keeping.Walked:
+        before = walk._files
+        found = really(walk, place, path, depth, parent)
+        listed.append(f"{path or '.'} {walk._files - before}")
+        return found
+
+    monkeypatch.setattr(keeping.Keeping, "_folder", noted)
+    entered: list[int] = []
+    scandir = os.scandir
+    monkeypatch.setattr(keeping.os, "scandir", lambda place: entered.append(place) or scandir(place))
+    (folder / "b" / "g").write_bytes(b"new")
+    found = kept.again()
+    assert listed == ["a/ 1", "b/ 2", ". 5"]
+    assert len(entered) == 2
+    monkeypatch.undo()
+    assert found == TreeStore(tmp_path / "other").keep(folder).digest != kept.digest
+
+
+def test_bounds_hold_for_folders_that_are_not_looked_at(kept: Kept, folder: Path):
+    (folder / "b" / "g").write_bytes(b"new")
+    with pytest.raises(TreeOverrun):
+        kept.again(TreeBounds(files=4))
+    (folder / "b" / "g").write_bytes(b"newer")
+    with pytest.raises(TreeOverrun):
+        kept.again(TreeBounds(depth=1))
+
+
+def test_a_folder_that_moved_is_seen_where_it_is(kept: Kept, folder: Path, tmp_path: Path):
+    """A change below it comes one look after the move."""
+    (folder / "a" / "below").mkdir()
+    (folder / "a" / "below" / "deep").write_bytes(b"d" * 4096)
+    kept.again()
+    (folder / "a" / "below").rename(folder / "b" / "below")
+    moved = kept.again()
+    assert moved == TreeStore(tmp_path / "moved").keep(folder).digest
+    map_into(folder / "b" / "below" / "deep")
+    assert kept.again() == TreeStore(tmp_path / "other").keep(folder).digest != moved
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_any_mix_of_changes_is_seen(folder: Path, tmp_path: Path, seed: int):
+    """Files, links, second names, folders and mappings change by chance; a store that knows nothing has the truth."""
+    draw, store, known = random.Random(seed), TreeStore(tmp_path / "store"), dict[Stamp, str]()
+    truth = TreeStore(tmp_path / "truth")
+    with closing(FolderWatch()) as watch:
+        for _ in range(25):
+            for _ in range(draw.randint(1, 5)):
+                change_by_chance(folder, draw)
+            time.sleep(0.06)
+            assert store.keep(folder, {}, known, watch=watch).digest == truth.keep(folder).digest
+
+
+def change_by_chance(folder: Path, draw: random.Random) -> None:
+    folders = [folder, *(path for path in sorted(folder.rglob("*")) if path.is_dir() and not path.is_symlink())]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    place = draw.choice(folders) / f"n{draw.randint(0, 5)}"
+    file = draw.choice(files) if files else folder / "first"
+    with suppress(OSError):  # the place is taken by something that cannot be replaced so
+        match draw.randint(0, 7):
+            case 0:
+                place.write_bytes(draw.randbytes(4096))
+            case 1:
+                place.mkdir()
+            case 2:
+                os.link(file, place)
+            case 3:
+                file.rename(place)
+            case 4:
+                file.unlink()
+            case 5:
+                draw.choice(folders[1:] or folders).rename(place)
+            case 6:
+                os.link(file, place)
+                map_into(place)
+                place.unlink()
+            case _:
+                map_into(file)
 
 
 def test_bounds_hold_for_what_is_not_looked_at(kept: Kept):

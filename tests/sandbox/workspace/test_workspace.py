@@ -19,7 +19,7 @@ from sandbox.conformance import LIMITS
 from sandbox.host.abandoned import pid_namespace
 from sandbox.workspace import workspace as workspace_module
 from sandbox.workspace.files import SizeWatch, inner_path, write_file
-from sandbox.workspace.interface import TreeBounds
+from sandbox.workspace.interface import ENVIRONMENT_PLACE, TreeBounds
 from sandbox.workspace.workspace import open_workspace, remove_abandoned
 from schemas.errors import HostShortage, SandboxUnavailable
 from tasks.storage.files.trees import TreeStore
@@ -250,6 +250,28 @@ def test_a_workspace_begins_with_a_folder_of_an_image(docker: DockerSandbox, tre
         assert workspace.read("numeric.py").endswith(b"more\n")
     with pytest.raises(SandboxUnavailable, match="no/such"):
         docker.copy_folder("/no/such", tmp_path / "none")
+
+
+@pytest.mark.docker
+def test_a_container_shows_no_packages_beside_an_environment(docker: DockerSandbox, trees: TreeStore, empty: str, tmp_path: Path):
+    """Packages of the image, and of the Python that the environment was made with, may be later releases of the project."""
+    prefix = tmp_path / "python"
+    for name in ("lib/python3.9/os.py", "lib/python3.9/site-packages/flask/__init__.py"):
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).touch()
+    (tmp_path / "environment" / "packages").mkdir(parents=True)
+    (tmp_path / "environment" / "packages" / "own.py").touch()
+    tmp_path.chmod(0o755)
+    shown = {ENVIRONMENT_PLACE: str(tmp_path / "environment"), str(prefix): str(prefix)}
+    seen = f"cd {prefix} && ls lib/python3.9 && find / -path '*-packages/numpy/__init__.py'; ls {ENVIRONMENT_PLACE}/packages"
+    numpy = ("{python}", "-c", "import numpy")
+    with open_workspace(docker, trees, empty, limits=LIMITS, shown=shown) as workspace:
+        listed = workspace.run(workspace.shell(f"({seen}); ls {prefix}/lib/python3.9/site-packages")).stdout.split()
+        assert listed == [b"os.py", b"site-packages", b"own.py"]
+        assert b"No module named 'numpy'" in workspace.run(numpy).stderr
+        assert workspace.run(workspace.shell(f"touch {prefix}/lib/python3.9/site-packages/a")).exit_code != 0
+    with open_workspace(docker, trees, empty, limits=LIMITS) as workspace:
+        assert workspace.run(numpy).exit_code == 0, "without an environment they are there"
 
 
 @pytest.mark.docker

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.run import Limits, ModelIdentity, Provider, RunSpec
+from schemas.run import Limits, ModelIdentity, RunSpec
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.setting import Option
@@ -30,7 +30,7 @@ def spec(benchmark: Benchmark, **given: str) -> RunSpec:
         dataset_digest="d",
         episode_options=episode_options,
         scoring_options=scoring_options,
-        subject=ModelIdentity(provider=Provider.CONTROL, name="gold"),
+        subject=ModelIdentity(provider="control", name="gold"),
     )
 
 

@@ -8,7 +8,7 @@ from schemas.dialog import Dialog, Role, Turn
 from schemas.episode import Step
 from schemas.errors import SandboxUnavailable
 from schemas.problem import SuiteKind
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
@@ -72,7 +72,7 @@ class Lines:
 
     @property
     def identity(self) -> ModelIdentity:
-        return ModelIdentity(provider=Provider.CONTROL, name="lines")
+        return ModelIdentity(provider="control", name="lines")
 
     async def complete(self, request: ChatRequest) -> Completion:
         said = self.said[len(self.asked)]

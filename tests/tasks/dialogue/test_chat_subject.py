@@ -6,7 +6,7 @@ import pytest
 
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, StopReason
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.chat_subject import RENDERERS, ChatSubject, messages_of
 from tasks.dialogue.scripted_user import ScriptedUser
 from tasks.dialogue.seats import Stop
@@ -77,7 +77,7 @@ def test_a_round_in_which_the_user_said_nothing_cannot_be_answered() -> None:
 class Once:
     """Gives one completion and keeps the request."""
 
-    identity = ModelIdentity(provider=Provider.CONTROL, name="once")
+    identity = ModelIdentity(provider="control", name="once")
 
     def __init__(self, completion: Completion) -> None:
         self.completion = completion

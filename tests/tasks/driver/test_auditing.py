@@ -1,7 +1,7 @@
 """Programs that an audit draws, and the rows that it writes."""
 
 from schemas.audit import AUDIT_SAMPLE, Audited, AuditOutcome, audit_counts
-from schemas.run import ModelEndpoint, ModelIdentity, Provider, RunSpec
+from schemas.run import ModelEndpoint, ModelIdentity, RunSpec
 from tasks.benchmarks.contract import TestRun
 from tasks.driver.auditing import assembled, drawn, pending
 from tasks.worker.audit_shard import audit_rows
@@ -14,7 +14,7 @@ SPEC = RunSpec(
     setting="s",
     dataset_version="v",
     dataset_digest="d",
-    subject=ModelIdentity(provider=Provider.RECORDED, name="m"),
+    subject=ModelIdentity(provider="recorded", name="m"),
 )
 CONTEXT = RunContext("home", "now", SPEC, ModelEndpoint(), None, 1, 1, 1, "environment")
 TESTS = TestRun(turn=1, instruction_id="", code="x = 1", tests=("a", "b"), kind="pytest", decides={"A": ("a",), "B": ("b",)})

@@ -58,3 +58,30 @@ def test_a_worker_that_is_being_replaced_is_waited_for() -> None:
         assert time.monotonic() - begun >= 0.2
         cluster.scale(1)
         assert len(living_workers(client)) == 1
+
+
+def doubled(item: int) -> int:
+    return 2 * item
+
+
+def test_once_there_is_enough_no_shard_is_begun_and_those_under_way_count() -> None:
+    came: list[int] = []
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        results, lost = fan_out(client, doubled, range(20), came.append, at_once=2, is_enough=lambda: len(came) >= 3)
+        none, _ = fan_out(client, doubled, range(20), is_enough=lambda: True)
+    assert (lost, none) == ([], [])
+    assert sorted(results) == sorted(came) == [2 * item for item in range(len(came))], "the first ones, in their order"
+    assert 3 <= len(came) <= 5
+
+
+def test_a_shard_that_must_wait_is_begun_later() -> None:
+    looks = iter([False, True, True])
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        results, _ = fan_out(client, doubled, range(5), at_once=1, is_ahead=lambda: next(looks, False))
+    assert sorted(results) == [0, 2, 4, 6, 8]

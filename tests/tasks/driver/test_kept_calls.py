@@ -1,6 +1,7 @@
 """What a build was told is kept at once, and not asked for again."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,13 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import Outcome, ProgramVerdict
-from tasks.driver.kept_calls import Counts, KeptCalls, KeptModel, request_key
+from tasks.driver.kept_calls import CALLS, PROGRAMS, Counts, KeptCalls, KeptModel, request_key
 from tasks.language.chat_model import ChatRequest, Completion, Message
+from tasks.storage.paid_calls import read_calls
 
-WHO = ModelIdentity(provider=Provider.OPENAI, name="m", revision="1")
+WHO = ModelIdentity(provider="openai", name="m", revision="1")
 ASKED = ChatRequest((Message(Role.USER, "Why?"),), Sampling(), 0, "p1", 1, 0)
 
 
@@ -103,7 +105,21 @@ def test_a_verdict_that_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None
 
     async def run_all() -> None:
         for outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT):
-            await kept.verdicts.find("programs", outcome.value, lambda outcome=outcome: ran(outcome))
+            await kept.find(PROGRAMS, outcome.value, lambda outcome=outcome: ran(outcome))
 
     asyncio.run(run_all())
-    assert KeptCalls(tmp_path).verdicts.known.keys() == {"passed", "failed"}
+    assert read_calls(tmp_path, CALLS).keys() == {"passed", "failed"}
+
+
+def test_rows_of_the_release_before_are_known(tmp_path: Path) -> None:
+    answer = {"content": "1", "output_tokens": 3, "calls": [], "adapted": []}
+    rows = [
+        {"key": request_key(WHO, ASKED), "role": "model", "answer": answer},
+        {"key": "v", "role": PROGRAMS, "verdict": {"outcome": "passed", "verdict_id": "v"}},
+    ]
+    (tmp_path / "1-0-000000.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = Counting()
+    assert ask(tmp_path, model, [ASKED]) == (["1"], Counts(0, 1))
+    assert model.n_asked == 0
+    assert read_calls(tmp_path, CALLS)["v"] == ProgramVerdict(outcome=Outcome.PASSED, verdict_id="v")
+    assert KeptCalls(tmp_path).n_kept == {"model": 1}

@@ -64,15 +64,18 @@ def test_dialogues_begin_in_the_tail_of_the_run_before_and_no_third_beside_two()
     assert said == ["plays 1", "plays 2"]
 
 
-@pytest.mark.parametrize("other", [on(B, owned="an episode"), on(B, served="another model of our own")])
-def test_runs_that_could_pay_twice_or_want_another_server_wait_for_the_end_and_are_not_overtaken(other: Needs) -> None:
-    first = on(A, owned="an episode", served="a model of our own")
+def test_runs_that_could_pay_twice_wait_for_the_end_and_are_not_overtaken() -> None:
+    first, other = on(A, owned="an episode"), on(B, owned="an episode")
     lanes = lanes_of(first, other, other)
     assert begun(lanes) == [0]
     lanes.reached(0, State.PLAYED)
     assert begun(lanes) == []
     lanes.reached(0, State.ENDED)
     assert begun(lanes) == [1]
+
+
+def test_runs_of_different_models_of_our_own_go_side_by_side() -> None:
+    assert begun(lanes_of(on(A, served="a model of our own"), on(B, served="another one"))) == [0, 1]
 
 
 def test_no_more_runs_than_allowed_are_under_way_and_an_ended_one_makes_room() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.content_id import text_digest
 from schemas.dialog import Role
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from schemas.score import UnscoredReason
 from tasks.judging.judgement import Judgement, ask_judge, id_of, verdicts_of
 from tasks.judging.rubric import MOST_DRIFT_CASES, Rubric
@@ -17,7 +17,7 @@ from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Messag
 from tasks.language.recorded_model import RecordedModel, load_recording
 from tests.tasks.benchmarks.judged import CLEAR, GOOD, WHOLE
 
-JUDGE = ModelIdentity(provider=Provider.OPENAI, name="judge", revision="1")
+JUDGE = ModelIdentity(provider="openai", name="judge", revision="1")
 ABOUT = {"run_id": "r", "benchmark": "judged", "model": "m", "episode_id": "e", "problem_id": "p", "sample": 0, "turn": 1}
 
 

@@ -1,5 +1,6 @@
 """A file of ratings: what is kept, what is quarantined and why, and what a second import does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from schemas.errors import SourceUnreadable
 from schemas.problem import QuarantinedRow
 from schemas.rating import Rating
 from tasks.judging.rating_file import COLUMNS
+from tasks.judging.rating_scales import RatingScale, scales_of
 from tasks.judging.ratings import import_ratings
 from tasks.storage.home import Home
 from tasks.storage.parquet_store import Lake
 from tasks.storage.reviewed import note_reviewed
+from tests.tasks.benchmarks.judged import CLEAR, WHOLE
 from tests.warehouse.small_lake import SmallLake
 
 HEADER = ",".join(COLUMNS)
@@ -152,3 +155,39 @@ def test_a_review_sheet_s_bad_rows_are_quarantined(home: Home) -> None:
     assert [bad.reason for bad in done.file.quarantined] == ["missing_field", "unknown_episode", "wrong_columns"]
     with pytest.raises(SourceUnreadable, match="see rater"):
         import_ratings(home, write(home, rows[0], header=SHEET.replace("rater", "who")))
+
+
+WORDS = replace(WHOLE, name="level", words=("novice", "expert"), people={"sure": (0, 1)})
+RUBRICS = {rubric.name: rubric for rubric in (CLEAR, replace(WHOLE, ranges={"": (0, 1)}), WORDS)}
+
+
+def test_what_a_rubric_does_not_have_is_quarantined(home: Home, episode: str) -> None:
+    bad = {
+        f"{episode},1,claer,clarity,ann,1": "unknown_rubric",
+        f"{episode},1,clear,clearness,ann,1": "unknown_dimension",
+        f"{episode},1,clear,,ann,1": "unknown_dimension",
+        f"{episode},1,clear,clarity,ann,0": "out_of_range",
+        f"{episode},2,clear,clarity,ann,5.5": "out_of_range",
+        f"{episode},0,level,,ann,guru": "out_of_range",
+        f"{episode},0,level,sure,ann,2": "out_of_range",
+        f"{episode},0,whole,,ann,-1": "out_of_range",
+    }
+    good = [
+        *(f"{episode},{turn},clear,clarity,ben,{value}" for turn, value in ((1, 1), (2, 5), (3, 2.5))),
+        f"{episode},0,level,,ben,novice",
+        f"{episode},0,level,sure,ben,1",
+        f"{episode},0,whole,,ben,0",
+    ]
+    done = import_ratings(home, write(home, *bad, *good), {"codeif": scales_of(RUBRICS)}.get)
+    assert [(row.source_line, row.reason) for row in done.file.quarantined] == list(enumerate(bad.values(), 2))
+    assert len(done.file.ratings) == len(good)
+
+
+def test_a_review_sheet_is_held_to_the_scales_that_its_build_wrote_down(home: Home) -> None:
+    scales = {"made.review": {"tone": RatingScale((1, 5)), "accept": RatingScale(words=("yes", "no"))}}
+    note_reviewed(home.build("b1"), "constructed", ["review-1"], scales)
+    rows = [f"review-1,0,made.review,{what}" for what in ("tone,ann,4", "accept,ann,yes", "tone,ben,6", "accept,ben,maybe")]
+    done = import_ratings(home, write(home, *rows, "review-1,0,made.review,style,ben,1", "review-1,0,other,tone,ben,1"))
+    assert kept(home) == {("ann", 0, "made.review", "tone"): 4.0, ("ann", 0, "made.review", "accept"): "yes"}
+    reasons = [row.reason for row in done.file.quarantined]
+    assert reasons == ["out_of_range", "out_of_range", "unknown_dimension", "unknown_rubric"]

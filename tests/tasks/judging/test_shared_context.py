@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from schemas.dialog import Role, Turn
+from schemas.episode import Episode
+from schemas.lake.rows import ModelRows
+from schemas.verdict import TestVerdict
 from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Judging
 from tasks.converse import context_for, converse
@@ -16,10 +19,9 @@ from tasks.judging.rubric import JudgeRun
 from tasks.language.chat_model import Message
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
-from tasks.score import score_requests
+from tasks.score import score_requests, verdict_rows
 from tasks.stage import stage
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
 from tests.faults.nights import local_client
 from tests.tasks.benchmarks import long_talk
 from tests.tasks.benchmarks.judged import WHOLE
@@ -51,12 +53,14 @@ def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     stage.fn(plan, "talk")
     with local_client() as client:
         converse.fn(plan, context_for(plan, workers=1, cores=1), client, "talk")
-    episodes = tuple(read_episodes(plan.lake, long_talk.NAME, plan.spec.label, [w.episode_id for w in plan.members]).values())
+    episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
     wanted = Judgements(plan).wanted(episodes, {}, all_rubrics=True)
     shown = {one.job.problem_id: one.job.messages[0].content.splitlines() for one in wanted}
     assert len(shown) == N_DIALOGS
     first, second = shown["q0000"], shown["q0001"]
     assert first[:3] == ["On day 1 I saw bird 1.", "Bird 1, noted.", ""]
     assert second[:5] == [*first[:2], "On day 2 I saw bird 2.", "Bird 2, noted.", ""]
-    played = [one for request in score_requests(plan, episodes, ()) for one in request.played]
+    played = [
+        one for request in score_requests(plan, episodes, ModelRows(verdict_rows(plan), TestVerdict)) for one in request.played
+    ]
     assert [len(one.context) for one in played] == [one.dialog.context_turns for one in played] == [2, 4, 6, 8, 10, 12]

@@ -8,13 +8,13 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity, Provider, Sampling
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 
-MOCK = ModelIdentity(provider=Provider.OPENAI, name="mock", revision="r1")
+MOCK = ModelIdentity(provider="openai", name="mock", revision="r1")
 QUICK = CallPolicy(concurrency=4, connect_s=10.0, timeout_s=20.0, max_tries=4, backoff_s=0.02, max_backoff_s=0.05)
 
 

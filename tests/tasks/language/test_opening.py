@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity, Provider
+from schemas.run import ModelEndpoint, ModelIdentity
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.language.opening import check_endpoint, open_model
 from tasks.language.recorded_model import RecordedAnswer, write_recording
@@ -37,7 +37,7 @@ def test_each_provider_opens(tmp_path: Path) -> None:
     assert answer_of(parse_model("control:empty")) == ""
     with model_server() as server:
         assert answer_of(parse_model(f"openai:mock@{server.base_url}")) == default_answer(server.bodies[0]["messages"])
-        local = ModelIdentity(provider=Provider.VLLM, name="mock")
+        local = ModelIdentity(provider="vllm", name="mock")
         assert answer_of(ModelChoice(local, ModelEndpoint(base_url=server.base_url, path="mock")))
 
 
@@ -56,8 +56,8 @@ def test_opening_sends_nothing() -> None:
         assert (server.bodies, server.model_lists) == ([], 0)
 
 
-@pytest.mark.parametrize("provider", [Provider.EMBEDDED, Provider.VLLM])
-def test_a_local_model_without_its_server_is_refused(provider: Provider) -> None:
+@pytest.mark.parametrize("provider", ["embedded", "vllm"])
+def test_a_local_model_without_its_server_is_refused(provider: str) -> None:
     with pytest.raises(ConfigError, match="server is not running"):
         open_model(ModelIdentity(provider=provider, name="m"), ModelEndpoint(), concurrency=1)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import AnswerMissing, ConfigError, UsageError
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
 from tests.tasks.language.requests import ask
 
@@ -26,7 +26,7 @@ def test_what_is_written_is_what_is_answered(tmp_path: Path, name: str) -> None:
     assert write_recording(path, ANSWERS) == 2
     assert path.read_bytes() == first
     assert [p.name for p in path.parent.iterdir() if p.is_file()] == [path.name]
-    model = RecordedModel(ModelIdentity(provider=Provider.RECORDED, name="r"), load_recording(path))
+    model = RecordedModel(ModelIdentity(provider="recorded", name="r"), load_recording(path))
     said = [asyncio.run(model.complete(ask("anything", sample=sample))) for sample in (0, 1)]
     assert [answer.content for answer in said] == ["a = 'é'\r\n", "b"]
     assert (said[0].finish_reason, said[0].latency_s, said[0].input_tokens, said[0].n_calls) == ("stop", None, None, 0)

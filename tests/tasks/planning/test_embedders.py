@@ -6,7 +6,7 @@ import pytest
 
 from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from tasks.benchmarks.contract import Setting
 from tasks.planning.participants.embedders import choose_embedder
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, key_names
@@ -44,7 +44,7 @@ def test_a_setting_that_needs_none_has_none_in_a_night() -> None:
 
 def test_a_resumed_run_keeps_the_day_that_its_unpinned_embedder_was_named_by() -> None:
     earlier = EmbedderIdentity(provider="openai", name="m", revision="unpinned-2026-11-01")
-    subject = ModelIdentity(provider=Provider.CONTROL, name="gold")
+    subject = ModelIdentity(provider="control", name="gold")
     spec = RunSpec(
         benchmark="some",
         benchmark_version="1",

@@ -56,7 +56,8 @@ def test_a_dry_run_counts_and_prices_every_rubric_s_calls(tmp_path: Path) -> Non
     dear = ModelRequest(spec="control:empty", usd_per_million_input=10.0, usd_per_million_output=20.0)
     short = dear.model_copy(update={"max_tokens": 20, "usd_per_million_input": 100.0})
     found = estimate(plan(tmp_path, "code", dear, limit=1, whole=short))
-    alone = estimate(plan(tmp_path, "talk", ModelRequest(spec="control:empty"), limit=1))
+    alone = estimate(plan(tmp_path, "talk", ModelRequest(spec="openai:j", revision="1"), limit=1))
+    free = estimate(plan(tmp_path, "talk", ModelRequest(spec="control:empty"), limit=1))
     assert (found.judge_calls, alone.judge_calls) == (N_ROUNDS + len(CLEAR.drift) + 1, N_ROUNDS + len(CLEAR.drift))
     turns = (FORM + ROUND) + (FORM + 2 * ROUND) + drift_tokens()
     whole = WHOLE_FORM + 2 * ROUND
@@ -65,6 +66,7 @@ def test_a_dry_run_counts_and_prices_every_rubric_s_calls(tmp_path: Path) -> Non
     subject = found.input_tokens * 1.0 + found.output_tokens * 2.0
     judges = turns * 10.0 + whole * 100.0 + found.judge_output_tokens * 20.0
     assert found.usd == pytest.approx((subject + judges) / 1e6)
+    assert (free.judge_calls, free.judge_input_tokens, free.judge_output_tokens) == (0, 0, 0)
     assert (alone.usd, alone.at_most, found.at_most) == (None, True, True)
 
 

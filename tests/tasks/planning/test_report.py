@@ -70,6 +70,20 @@ def test_exactly_the_limit_is_published_and_one_more_is_withheld() -> None:
     assert "1.0%" in reason
 
 
+def test_the_cause_comes_first_where_asking_again_cannot_help() -> None:
+    refused = "model 'm' at http://host/v1: HTTP 401: no. The key was not accepted"
+    reason = withheld_because(counts(200, 200), 0.01, [], refused, is_permanent=True)
+    assert reason is not None
+    assert reason.startswith(f"{refused}. So 200 of 200 episodes")
+    assert "Run again" not in reason
+    reason = withheld_because(counts(200, 200), 0.01, [], "HTTP 503")
+    assert reason is not None
+    assert "Run again" in reason
+    assert reason.endswith("The last fault: HTTP 503")
+    unscored = counts(200, 200).model_copy(update={"n_infra": 0})
+    assert "Run again" not in (withheld_because(unscored, 0.01, []) or "")
+
+
 def test_more_forged_passes_than_the_limit_withhold_and_exactly_the_limit_does_not() -> None:
     assert forged_because(AuditCounts(), 0.0) is None
     assert forged_because(AuditCounts(n_audited=200, n_forged=2, n_suspected=90), 0.01) is None

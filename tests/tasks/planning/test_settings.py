@@ -4,9 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flows.cli.commands.role_options import RoleValues
 from flows.cli.commands.run import simulator_request
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
@@ -95,7 +97,16 @@ def test_a_dry_run_counts_and_prices_the_simulator_s_calls_too(tmp_path: Path) -
     assert (found.simulator_input_tokens, found.simulator_output_tokens) == (later * told, later * TOKENS_PER_ANSWER)
     subject = found.input_tokens * 1.0 + found.output_tokens * 2.0
     assert found.usd == pytest.approx((subject + later * told * 10.0 + later * TOKENS_PER_ANSWER * 20.0) / 1e6)
-    assert estimate(plan(tmp_path, "live[model]", ModelRequest(spec="control:empty"))).usd is None
+    unpriced = ModelRequest(spec="openai:m", revision="1")
+    assert estimate(plan(tmp_path, "live[model]", unpriced)).usd is None
+
+
+def test_a_control_without_a_price_is_sent_nothing_and_costs_nothing(tmp_path: Path) -> None:
+    found = estimate(plan(tmp_path, "live[model]", ModelRequest(spec="control:empty"), limit=1))
+    assert (found.simulator_calls, found.simulator_input_tokens, found.simulator_output_tokens) == (0, 0, 0)
+    alone = request("live", limit=1).model_copy(update={"model": ModelRequest(spec="control:gold")})
+    free = estimate(plan_run(alone, Home(tmp_path)))
+    assert (free.owed, free.calls, free.input_tokens, free.output_tokens, free.usd) == (1, 0, 0, 0, 0.0)
 
 
 def test_a_dry_run_says_how_many_passes_are_audited_at_most(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +175,7 @@ def test_contexts_that_an_option_cuts_are_estimated_as_they_are_sent(tmp_path: P
 def test_a_dry_run_says_that_dialogues_may_end_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked: Sequence[EvaluationRequest] = (request("live[model]", DEAR),)
     show_dry_run(Home(tmp_path), asked, json_output=False)
-    assert "as if all went to their last round" in capsys.readouterr().out
+    assert "those of usual dialogues" in capsys.readouterr().out
     show_dry_run(Home(tmp_path), asked, json_output=True)
     assert json.loads(capsys.readouterr().out)["simulator_calls"] == len(ANSWERS) * (N_ROUNDS - 1)
 
@@ -211,9 +222,10 @@ def test_a_simulator_that_is_the_model_itself_has_its_key_revision_and_price() -
     model = ModelRequest(
         spec="openai:m", key_env="K", revision="r", temperature=1.0, usd_per_million_input=1.0, usd_per_million_output=2.0
     )
-    assert simulator_request(None, model, None, None, None) is None
-    alike = simulator_request("openai:m", model, None, None, (3.0, 4.0))
-    assert alike == ModelRequest(
-        spec="openai:m", key_env="K", revision="r", usd_per_million_input=3.0, usd_per_million_output=4.0
-    )
-    assert simulator_request("openai:n", model, "L", "s", None) == ModelRequest(spec="openai:n", key_env="L", revision="s")
+    roles: RoleValues = {"simulator": {}}
+    assert simulator_request(None, model, roles, {}) is None
+    prices: dict[str, Any] = {"usd_per_million_input": 3.0, "usd_per_million_output": 4.0}
+    alike = simulator_request("openai:m,temperature=0.5", model, roles, prices)
+    assert alike == ModelRequest(spec="openai:m", key_env="K", revision="r", temperature=0.5, **prices)
+    other: RoleValues = {"simulator": {"key_env": ["L"], "revision": ["s"]}}
+    assert simulator_request("openai:n", model, other, {}) == ModelRequest(spec="openai:n", key_env="L", revision="s")

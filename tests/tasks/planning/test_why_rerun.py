@@ -14,12 +14,12 @@ from schemas.errors import UsageError
 from schemas.lake.records import RunRecord
 from schemas.lake.rows import from_arrow
 from schemas.night.work import Difference, Layer
-from schemas.run import AgentIdentity, Limits, ModelIdentity, Provider, RubricJudge, RunSpec, Sampling
+from schemas.run import AgentIdentity, Limits, ModelIdentity, RubricJudge, RunSpec, Sampling
 from tasks.planning.why_rerun import ROWS_NAMED, compare, differences, layer_ids, refuse_other_run, rows_of, why_again
 from tasks.storage.parquet_store import Lake
 from tests.schemas.strategies import Path, changed, leaves
 
-MODEL = ModelIdentity(provider=Provider.OPENAI, name="m", revision="1")
+MODEL = ModelIdentity(provider="openai", name="m", revision="1")
 EMBEDDER = EmbedderIdentity(provider="openai", name="e", max_length=9)
 JUDGE = RubricJudge(rubric="clear", version="1", prompt="p", judge=MODEL)
 SPEC = RunSpec(
@@ -33,6 +33,7 @@ SPEC = RunSpec(
     subject=MODEL,
     simulator=MODEL,
     judge=MODEL,
+    simulator_sampling=Sampling(max_tokens=9),
     judges=(JUDGE,),
     embedder=EMBEDDER,
     embedder_in_play=EMBEDDER,
@@ -61,7 +62,7 @@ EPISODE_ID = {
     "dataset_digest": with_(dataset_digest="e"),
     "setting": with_(setting="t"),
     "episode_options.history": with_(episode_options=(("history", "reference"),)),
-    "subject.provider": subject(provider=Provider.VLLM),
+    "subject.provider": subject(provider="vllm"),
     "subject.name": subject(name="n"),
     "subject.revision": subject(revision="2"),
     "subject.weights_digest": subject(weights_digest="w"),

@@ -125,8 +125,8 @@ def test_nothing_is_shipped_for_a_shard_that_was_lost(home: Home, store: ObjectP
     tries = home.tries("r")
     with shard_try(tries, "night-0"):
         lost, kept = (take_shard(tries / "night-0", name, over=True) for name in ("x", "y"))
-        segments.write({"of": "lost"}, lost)
-        segments.write({"of": "kept"}, kept)
+        segments.write({"of": "lost"}, hold=lost)
+        segments.write({"of": "kept"}, hold=kept)
         take_shard(tries / "night-0", "x", over=True)
         segments.close()
         with pytest.raises(ShardTaken):

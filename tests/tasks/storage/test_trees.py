@@ -15,6 +15,7 @@ import pytest
 
 from sandbox.workspace.interface import Kept, Stamp, TreeBounds, TreeOverrun
 from schemas.errors import CorruptRows
+from tasks.storage.files.filling import RecentContents
 from tasks.storage.files.trees import TreeStore
 
 
@@ -187,6 +188,23 @@ def test_state_beside_the_tree_is_part_of_the_digest_only_where_there_is_some(st
     (tmp_path / "again").mkdir()
     store.restore(whole, tmp_path / "again", again)
     assert (tmp_path / "other" / "state").read_text() == "cd /testbed/src"
+
+
+def test_a_second_folder_is_filled_without_reading_the_store_again(store: TreeStore, folder: Path, tmp_path: Path):
+    digest = store.keep(folder).digest
+    first = restored(store, digest, tmp_path / "first")
+    for path in objects(store):
+        path.unlink()
+    second = restored(store, digest, tmp_path / "second")
+    assert TreeStore(tmp_path / "other").keep(second).digest == TreeStore(tmp_path / "other").keep(first).digest == digest
+
+
+def test_contents_used_longest_ago_go_first():
+    read: list[str] = []
+    recent = RecentContents(lambda digest: read.append(digest) or bytes(4), most_bytes=8)
+    for digest in ("a", "b", "a", "c", "a", "b"):
+        assert recent.get(digest) == bytes(4)
+    assert read == ["a", "b", "c", "b"]
 
 
 def test_spoiled_and_missing_objects_are_named(store: TreeStore, folder: Path, tmp_path: Path):

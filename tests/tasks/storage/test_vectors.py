@@ -1,6 +1,8 @@
 """Each text is asked for once, whoever wants it and whatever is killed meanwhile."""
 
 import asyncio
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -18,9 +20,9 @@ from schemas.errors import ModelUnavailable
 from tasks.language.embedding import TEXTS_A_REQUEST
 from tasks.storage.home import Home
 from tasks.storage.migration import migrate_lake
+from tasks.storage.paid_calls import Calls
 from tasks.storage.parquet_store import Lake
-from tasks.storage.vector_segments import VectorSegments
-from tasks.storage.vectors import TEXTS_A_PART, Vectors
+from tasks.storage.vectors import TEXTS_A_PART, Vectors, vector_form
 from tests.fixtures.embedding_server import vector_of
 from tests.own_files import ROOT
 from warehouse.publication.publish import publish
@@ -171,10 +173,10 @@ def test_two_living_processes_find_each_others_answers_and_leave_no_segment(tmp_
 def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tmp_path: Path) -> None:
     lake, first, second = Lake(tmp_path), Counting(), Counting()
     folder = lake.folder("embeddings", embedder=first.identity.digest)
-    left = VectorSegments(folder, fsync=False)
-    left.write({text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))})
+    left = Calls(folder, vector_form())
+    left.put({text_digest(text): np.array(vector_of(text, 4), np.float32) for text in texts(range(3))})
     (segment,) = folder.glob("*.jsonl")
-    left._own.close()
+    left.close()
     with segment.open("ab") as file:
         file.write(b'{"digests": ["x"], "vec')
     os.utime(segment, (1, 1))
@@ -184,41 +186,55 @@ def test_a_torn_line_costs_its_answer_alone_and_an_old_segment_becomes_a_part(tm
     assert len(lake.read("embeddings", Embedding, embedder=first.identity.digest)) == 4
 
 
+def test_a_segment_of_the_release_before_is_found_and_becomes_a_part(tmp_path: Path) -> None:
+    lake, embedder = Lake(tmp_path), Counting()
+    folder = lake.folder("embeddings", embedder=embedder.identity.digest)
+    folder.mkdir(parents=True)
+    joined = b"".join(np.array(vector_of(text, 4), np.float32).tobytes() for text in texts(range(3)))
+    row = {"digests": [text_digest(text) for text in texts(range(3))], "vectors": base64.b64encode(joined).decode()}
+    (folder / "1-0-000000.jsonl").write_text(json.dumps(row) + "\n")
+    os.utime(folder / "1-0-000000.jsonl", (1, 1))
+    (found,) = find(lake, embedder, texts(range(4)))
+    assert {text: vector.tolist() for text, vector in found.items()} == {t: list(vector_of(t, 4)) for t in texts(range(4))}
+    assert embedder.asked == ["text 3"]
+    assert not list(folder.glob("*.jsonl"))
+
+
 def line(*names: str) -> dict[str, np.ndarray[Any, Any]]:
     return {text_digest(text): np.array(vector_of(text, 4), np.float32) for text in names}
 
 
 def test_a_segment_that_was_read_and_discarded_is_not_mistaken_for_the_next(tmp_path: Path) -> None:
-    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
-    writer.write(line(*texts(range(40))))
-    reader.look()
-    assert len(reader.held) == 40
+    writer, reader = Calls(tmp_path, vector_form()), Calls(tmp_path, vector_form())
+    writer.put(line(*texts(range(40))))
+    reader.refresh()
+    assert len(reader.others) == 40
     writer.discard()
-    writer.write(line("a", "b"))
-    writer.write(line(*texts(range(40, 80))))
-    reader.look()
-    assert set(reader.held) == set(line("a", "b", *texts(range(40, 80))))
+    writer.put(line("a", "b"))
+    writer.put(line(*texts(range(40, 80))))
+    reader.refresh()
+    assert set(reader.others) == set(line("a", "b", *texts(range(40, 80))))
 
 
 def test_an_old_segment_is_taken_whole_and_never_from_a_living_writer(tmp_path: Path) -> None:
-    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
-    writer.write(line("a"))
-    reader.look()
-    writer.write(line("b"))
+    writer, reader = Calls(tmp_path, vector_form()), Calls(tmp_path, vector_form())
+    writer.put(line("a"))
+    reader.refresh()
+    writer.put(line("b"))
     (segment,) = tmp_path.glob("*.jsonl")
     os.utime(segment, (1, 1))
     assert list(reader.take_abandoned()) == []
     assert segment.exists(), "its writer may go on"
-    writer._own.close()
+    writer.close()
     os.utime(segment, (1, 1))
     assert [set(rows) for rows in reader.take_abandoned()] == [set(line("a", "b"))]
     assert not segment.exists()
 
 
 def test_what_is_written_while_an_old_segment_is_taken_stays(tmp_path: Path) -> None:
-    writer, reader = VectorSegments(tmp_path, fsync=False), VectorSegments(tmp_path, fsync=False)
-    writer.write(line("a"))
-    writer._own.close()
+    writer, reader = Calls(tmp_path, vector_form()), Calls(tmp_path, vector_form())
+    writer.put(line("a"))
+    writer.close()
     (segment,) = tmp_path.glob("*.jsonl")
     os.utime(segment, (1, 1))
     for rows in reader.take_abandoned():

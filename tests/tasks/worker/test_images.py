@@ -1,78 +1,106 @@
-"""A program may name an image of its own: it runs there, or is unscored where the sandbox runs no images."""
+"""Images of a run's episodes: each comes before its own episode and holds up no other. A real daemon, a real registry."""
 
+import asyncio
+import fcntl
+import io
+import tarfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sandbox.backends.unisolated import UnisolatedSandbox
-from schemas.episode import StopReason
-from schemas.run import Limits
-from schemas.verdict import FailureReason, Outcome
-from tasks.benchmarks import registry
-from tasks.benchmarks.program_runs import TestRun
-from tasks.converse import context_for
-from tasks.dialogue.engine import Ending
-from tasks.planning.plan import plan_run
-from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from sandbox.workspace.interface import in_image
+from schemas.content_id import content_id
+from schemas.errors import ImageFault
+from schemas.problem import Problem
+from tasks.benchmarks.dialogue_swebench import BENCHMARK
+from tasks.benchmarks.dialogue_swebench.images import PROGRAMS
+from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
-from tasks.worker.deciding import answers_of, decide, id_of
-from tasks.worker.jobs import ExecuteItem
-from tests.tasks.benchmarks.ended_episode import ended_episode
-from tests.tasks.worker.coding_rounds import MODULE, NAME
+from tasks.worker.images import RunImages
+from tests.sandbox.backends.image_registry import ImageRegistry, started_registry
+from tests.tasks.benchmarks.dialogue_swebench.graded import SAMPLE
+from tests.tasks.benchmarks.dialogue_swebench.official_image import BUILT, lay_out
 
-IMAGE = "registry.example/python@sha256:" + "0" * 64
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+LONG_S = 120.0
 
 
-class Imaged(UnisolatedSandbox):
-    """Runs everything here, and remembers which image was asked for."""
-
-    def __init__(self, asked: list[str], image: str = "") -> None:
-        super().__init__()
-        self._asked, self._image = asked, image
-
-    def of_image(self, image: str) -> "Imaged":
-        return Imaged(self._asked, image)
-
-    @contextmanager
-    def session(self, limits: Limits, *, keep_files: bool = False) -> Iterator[Any]:
-        self._asked.append(self._image)
-        with super().session(limits, keep_files=keep_files) as session:
-            yield session
+@pytest.fixture(scope="module")
+def registry() -> Iterator[ImageRegistry]:
+    with started_registry() as found:
+        yield found
 
 
 @pytest.fixture
-def decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs two programs on one answer, the second of which names an image."""
-    monkeypatch.setitem(registry.BUILT_IN, NAME, MODULE)
-    benchmark = BenchmarkRequest(name=f"{NAME}.live")
-    plan = plan_run(
-        EvaluationRequest(model=ModelRequest(spec="control:gold"), benchmark=benchmark, sandbox="none"), Home(tmp_path)
-    )
-    context, wanted = context_for(plan, workers=1, cores=2), plan.wanted[0]
-    dialog = wanted.dialog
-    item = ExecuteItem(ended_episode("live", dialog, Ending((), StopReason.FINISHED)), plan.problems[dialog.problem_id], dialog)
-    here = TestRun(turn=1, instruction_id="here", code="x = 1", tests=("assert x == 1",))
-    tests = (here, replace(here, instruction_id="there", image=IMAGE))
-    (answer,) = answers_of(plan.spec, tests)
-    assert len({id_of(context, row) for row in answer.rows}) == 2
-
-    def said(sandbox: Any) -> dict[str, tuple[Outcome, FailureReason | None]]:
-        verdicts, _, _ = decide(context, sandbox, item, answer, {})
-        return {one.instruction_id: (one.outcome, one.reason) for one in verdicts}
-
-    return said
+def problems(registry: ImageRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Problem, ...]:
+    """The sample's problems, each in an image of its repository that the registry has. The last one's cannot be pulled."""
+    for name, value in registry.variables.items():
+        monkeypatch.setenv(name, value)
+    found: list[Problem] = []
+    for problem in BENCHMARK.data.stage(SAMPLE, "x").problems:
+        assert problem.repo is not None
+        (tmp_path / problem.problem_id).mkdir()
+        lay_out(problem, tmp_path / problem.problem_id)
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(tmp_path / problem.problem_id, "testbed")
+        image = registry.push_archive(f"{tmp_path.name}/{problem.problem_id}", packed.getvalue())
+        repo = problem.repo.model_copy(update={"environment": in_image(image, PROGRAMS)})
+        found.append(problem.model_copy(update={"repo": repo}))
+    registry.remove_layer(image_of(found[-1]))
+    return tuple(found)
 
 
-def test_a_program_runs_in_its_own_image_and_the_others_in_the_sandbox_s(decided: Any) -> None:
-    asked: list[str] = []
-    assert decided(Imaged(asked)) == {"here": (Outcome.PASSED, None), "there": (Outcome.PASSED, None)}
-    assert sorted(asked) == ["", IMAGE]
+def image_of(problem: Problem) -> str:
+    assert problem.repo is not None
+    return problem.repo.environment.removeprefix(f"image:{PROGRAMS}:")
 
 
-def test_a_sandbox_without_images_leaves_it_unscored(decided: Any) -> None:
-    missing = (Outcome.UNSCORED, FailureReason.TOOLCHAIN_MISSING)
-    assert decided(UnisolatedSandbox()) == {"here": (Outcome.PASSED, None), "there": missing}
+def test_an_episode_waits_for_its_own_image_alone(problems: tuple[Problem, ...], tmp_path: Path) -> None:
+    home, counts = Home(tmp_path / "home"), Counter[str]()
+
+    def count(stage: str, **amounts: int) -> None:
+        assert stage == "converse"
+        for name, amount in amounts.items():
+            counts[name] += amount
+
+    context: Any = SimpleNamespace(place=home, resources=())
+    images = RunImages(context, count)
+    first, second, broken = problems
+
+    async def began(problem: Problem) -> ImageFault | None:
+        async with images.ready(problem) as ready:
+            if ready.fault is not None:
+                assert isinstance(ready.fault, ImageFault)
+                return ready.fault
+            repo = ready.problem.repo
+            assert repo is not None
+            assert BUILT in TreeStore(home.trees).files(repo.tree, [BUILT])
+            assert repo.tested_tree not in ("", repo.tree)
+            return None
+
+    async def play() -> None:
+        lock = home.images / "pulls" / content_id(image_of(second))
+        lock.parent.mkdir(parents=True)
+        with lock.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as a pull of another process holds it
+            waiting, given_up = asyncio.create_task(began(second)), asyncio.create_task(began(second))
+            assert await asyncio.wait_for(began(first), LONG_S) is None
+            fault = await asyncio.wait_for(began(broken), LONG_S)
+            assert str(fault).startswith(f"image_missing: docker could not pull the image {image_of(broken)}")
+            assert counts["images"] == 1
+            given_up.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait_for(given_up, LONG_S)
+            assert given_up.cancelled()
+            assert not waiting.done()
+        assert await asyncio.wait_for(waiting, LONG_S) is None
+
+    asyncio.run(play())
+    images.close()
+    assert (counts["images"], counts["pulls"]) == (2, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.episode import StopReason, ToolCall
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
 from tasks.storage.journaling.journal import JournalWriter, Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode, unfinished
@@ -26,7 +26,7 @@ CALL = ToolCall(call_id="c", name="read", arguments="{}")
 class Counting:
     """Answers anything with `ANSWER`, or with one that cost nothing."""
 
-    identity = ModelIdentity(provider=Provider.OPENAI, name="m")
+    identity = ModelIdentity(provider="openai", name="m")
 
     def __init__(self, answer: Completion = ANSWER) -> None:
         self.answer, self.n_asked = answer, 0

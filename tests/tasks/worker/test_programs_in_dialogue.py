@@ -14,7 +14,7 @@ from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import SandboxUnavailable
-from schemas.lake.rows import from_arrow
+from schemas.lake.rows import ModelRows
 from schemas.run import Limits
 from schemas.score import Score
 from schemas.verdict import Outcome, ProgramVerdict, TestVerdict
@@ -27,8 +27,7 @@ from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.score import score, score_requests, verdict_rows
 from tasks.storage.home import Home
-from tasks.storage.owed import read_episodes
-from tasks.worker.program_runner import ReportCache, RunPrograms
+from tasks.worker.program_book import BookReader, ProgramBook, ProgramFacts, ReportCache, sandbox_of
 from tests.faults.nights import local_client
 from tests.tasks.worker.coding_rounds import ANSWERS, MODULE, NAME, RIGHT, TESTS
 
@@ -53,9 +52,9 @@ def plan_of(home: Path, setting: str = "live", *, samples: int = 1, sandbox: str
 class Night:
     conversed: Conversed
     executed: Executed
-    episodes: tuple[Episode, ...]
-    verdicts: tuple[TestVerdict, ...]
-    scores: tuple[Score, ...]
+    episodes: ModelRows[Episode]
+    verdicts: ModelRows[TestVerdict]
+    scores: ModelRows[Score]
 
     def episode(self, problem: str) -> Episode:
         return next(e for e in self.episodes if e.problem_id == problem)
@@ -64,9 +63,9 @@ class Night:
 def play(plan: RunPlan, client: Any) -> Night:
     context = context_for(plan, workers=1, cores=2)
     conversed = converse.fn(plan, context, client, "converse")
-    episodes = tuple(read_episodes(plan.lake, NAME, plan.spec.subject.label, [w.episode_id for w in plan.members]).values())
+    episodes = ModelRows(plan.episodes.rows(w.episode_id for w in plan.members), Episode)
     executed = execute.fn(plan, context, episodes, client, "execute")
-    verdicts = tuple(from_arrow(verdict_rows(plan), TestVerdict))
+    verdicts = ModelRows(verdict_rows(plan), TestVerdict)
     return Night(conversed, executed, episodes, verdicts, score.fn(plan, episodes, verdicts, "score"))
 
 
@@ -168,18 +167,26 @@ def test_a_sandbox_that_fails_makes_the_episode_owed_again(tmp_path: Path, clien
     assert all(s.value is None for s in lost.scores)
 
 
-def runner(tmp_path: Path, cache: ReportCache, ran: list[int]) -> RunPrograms:
+def book_of(tmp_path: Path, cache: ReportCache, ran: list[int]) -> ProgramBook:
     context = context_for(plan_of(tmp_path), workers=1, cores=2)
-    return RunPrograms(context, threading.Semaphore(context.programs), cache, ran.append)
+    slots = threading.Semaphore(context.programs)
+    facts, sandbox = ProgramFacts.of_run(context), sandbox_of(context.spec)
+    return ProgramBook(facts, sandbox, cache.finder(), context.programs, slots, lambda: ran.append(1))
+
+
+async def find(book: ProgramBook, *program: Any) -> tuple[ProgramVerdict, bool]:
+    """Return the report, and whether the program was run for this call."""
+    reader = BookReader(lambda: book)
+    return await reader.run(*program), reader.n_run == 1
 
 
 def test_equal_programs_that_are_wanted_at_once_or_later_run_once(tmp_path: Path) -> None:
     cache, ran = ReportCache(), []
-    first, other_run = runner(tmp_path, cache, ran), runner(tmp_path, cache, ran)
+    first, other_run = book_of(tmp_path, cache, ran), book_of(tmp_path, cache, ran)
 
     async def ask() -> list[bool]:
-        at_once = await asyncio.gather(*(first.find("unittest", RIGHT, (TESTS,)) for _ in range(5)))
-        later = await other_run.find("unittest", RIGHT, (TESTS,))
+        at_once = await asyncio.gather(*(find(first, "unittest", RIGHT, (TESTS,)) for _ in range(5)))
+        later = await find(other_run, "unittest", RIGHT, (TESTS,))
         assert len({report.model_dump_json() for report, _ in (*at_once, later)}) == 1
         return [was_run for _, was_run in (*at_once, later)]
 
@@ -206,11 +213,11 @@ def test_a_program_that_two_runs_ran_at_once_takes_its_room_once() -> None:
 
 
 def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
-    programs = runner(tmp_path, ReportCache(), [])
+    programs = book_of(tmp_path, ReportCache(), [])
 
     async def ask() -> tuple[str, str]:
-        as_module, _ = await programs.find("unittest", RIGHT, (TESTS,))
-        as_statements, _ = await programs.find("statements", RIGHT, (TESTS,))
+        as_module, _ = await find(programs, "unittest", RIGHT, (TESTS,))
+        as_statements, _ = await find(programs, "statements", RIGHT, (TESTS,))
         return as_module.verdict_id, as_statements.verdict_id
 
     assert len(set(asyncio.run(ask()))) == 2
@@ -219,10 +226,10 @@ def test_the_kind_of_tests_is_part_of_what_a_program_is(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_cache_drops_what_was_used_least_when_its_room_is_used_up(tmp_path: Path) -> None:
     cache, ran = ReportCache(characters=2000), []
-    programs = runner(tmp_path, cache, ran)
+    programs = book_of(tmp_path, cache, ran)
 
     async def ask(n: int) -> bool:
-        return (await programs.find("statements", f"x = {n}", (f"assert x == {n}",)))[1]
+        return (await find(programs, "statements", f"x = {n}", (f"assert x == {n}",)))[1]
 
     async def all_of_them() -> list[bool]:
         return [await ask(n) for n in (1, 2, 3, 4, 1, 5, 1, 2)]

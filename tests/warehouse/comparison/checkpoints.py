@@ -7,13 +7,13 @@ from pathlib import Path
 from schemas.content_id import canonical_json
 from schemas.lake.records import NightRecord, RunEpisode, RunRecord
 from schemas.night.comparison import ComparisonRule
-from schemas.run import ModelIdentity, Provider, RubricJudge, RunSpec
+from schemas.run import ModelIdentity, RubricJudge, RunSpec
 from schemas.verdict import JudgeDriftAnswer
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import DATASET, IA, Run, write_part
 
 FAMILY = "coder"
-JUDGE = ModelIdentity(provider=Provider.OPENAI, name="j", revision="1")
+JUDGE = ModelIdentity(provider="openai", name="j", revision="1")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CheckpointRun(Run):
 
 def checkpoint(home: Path, name: str, *, is_judged: bool = False) -> CheckpointRun:
     """The run of a checkpoint of that name."""
-    identity = ModelIdentity(provider=Provider.VLLM, name=f"/models/{name}", weights_digest=name)
+    identity = ModelIdentity(provider="vllm", name=f"/models/{name}", weights_digest=name)
     return CheckpointRun(home, identity, samples=1, is_judged=is_judged)
 
 
@@ -100,14 +100,19 @@ def record_of(run: CheckpointRun, night: int, n_episodes: int) -> None:
 
 
 def rule(
-    run: CheckpointRun, *, baseline: str | None = None, threshold: float = 0.01, thresholds: Mapping[str, float] | None = None
+    run: CheckpointRun,
+    *,
+    baseline: str | None = None,
+    threshold: float = 0.01,
+    thresholds: Mapping[str, float] | None = None,
+    family: str = FAMILY,
 ) -> None:
-    """State how the run is compared: as a checkpoint of the one family."""
+    """State how the run is compared: as a checkpoint of a family."""
     row = ComparisonRule(
         run_id=run.run_id,
         benchmark="codeif",
         model=run.subject.label,
-        family=FAMILY,
+        family=family,
         baseline=baseline,
         threshold=threshold,
         thresholds=tuple(sorted((thresholds or {}).items())),

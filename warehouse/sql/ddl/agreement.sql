@@ -1,4 +1,4 @@
--- One row per rubric x dimension x pair: two raters, a rater and a judge, or the raters' consensus and a judge.
+-- One row per rubric x dimension (or `all dimensions`) x pair: two raters, a rater and a judge, or all raters and a judge.
 create table agreement (
     rubric varchar not null,
     dimension varchar not null,

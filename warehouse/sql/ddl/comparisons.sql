@@ -1,4 +1,5 @@
 -- One row per published run x what it is compared with (predecessor, baseline) x metric: by problem, the run minus the other.
+-- Where the run stopped by a decision against that very run, the interval is the decision's sequence, and there is no test.
 create table comparisons (
     run_id varchar not null,
     night_id varchar not null,
@@ -19,6 +20,8 @@ create table comparisons (
     difference double,
     ci_low double,
     ci_high double,
+    interval_kind varchar not null,
+    decision varchar,
     n bigint not null,
     n_problems bigint not null,
     n_unpaired bigint not null,
@@ -26,6 +29,7 @@ create table comparisons (
     test varchar,
     p_value double,
     q_value double,
+    night_q double,
     mde double,
     undefined_because varchar,
     threshold double not null,

@@ -30,6 +30,12 @@ create table history (
     change_p double,
     change_q double,
     is_change_point boolean not null,
+    threshold double not null,
+    trend_night_q double,
+    change_night_q double,
+    event varchar,
+    event_before double,
+    event_after double,
     sandbox varchar not null,
     isolated boolean not null
 )

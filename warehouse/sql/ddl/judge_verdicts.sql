@@ -22,5 +22,6 @@ create table judge_verdicts (
     n_calls bigint not null,
     latency_s double,
     served_model varchar,
-    is_reused boolean not null
+    is_reused boolean not null,
+    reasoning_tokens bigint
 )

@@ -1,4 +1,4 @@
--- One row per night x run: what was reused, what was paid, and why. `usd`: NULL if a price or count is unknown.
+-- One row per night x run: what was reused, what was paid, and why. `usd`, `usd_hourly`: NULL if unknown.
 create view night_work as
 with
 works as (
@@ -17,10 +17,15 @@ select
     work.n_turns_kept,
     work.n_new,
     work.model_calls,
+    work.requests.asked as requests_asked,
+    work.requests.repeated as requests_repeated,
+    work.requests.refused as requests_refused,
+    work.requests.paid as requests_paid,
     work.input_tokens,
     work.output_tokens,
     work.n_unknown_tokens,
     work.usd,
+    work.usd_hourly,
     work.programs_run,
     work.programs_reused,
     work.judgements_asked,

@@ -1,4 +1,4 @@
--- One row per run that a person has released although its checks withhold it.
+-- One row per release of a run that its checks withhold, in the order of `number`.
 create table releases (
     run_id varchar not null,
     benchmark varchar not null,
@@ -6,5 +6,7 @@ create table releases (
     because varchar not null,
     withheld_reason varchar not null,
     released_at varchar not null,
-    results_digest varchar not null
+    results_digest varchar not null,
+    released_by varchar not null,
+    number bigint not null
 )

@@ -32,6 +32,9 @@ select
     taken.call_id,
     taken.tree,
     taken.labels,
+    taken.adapted,
+    taken.reasoning,
+    taken.reasoning_tokens,
     chosen.paid_by_run_id
 from contained
 inner join chosen

@@ -21,5 +21,8 @@ create table turn_rows (
     calls struct(call_id varchar, "name" varchar, arguments varchar)[] not null,
     call_id varchar,
     tree varchar,
-    labels struct("key" varchar, "value" varchar)[] not null
+    labels struct("key" varchar, "value" varchar)[] not null,
+    adapted varchar[] not null,
+    reasoning varchar,
+    reasoning_tokens bigint
 )

@@ -22,6 +22,8 @@ select
     execution_feedback,
     verbal_feedback,
     list_filter(labels, lambda label: label.key = 'round')[1].value as round,
+    reasoning,
+    reasoning_tokens,
     paid_by_run_id
 from steps
 where kind = 'message'

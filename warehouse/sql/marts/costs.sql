@@ -1,4 +1,5 @@
 -- One row per run x role (subject, simulator, judge) x model. `usd`: of its tokens, `usd_hourly`: of its server; NULL if unknown.
+-- A run's cost is that of its answers and judgements, retries included. Drift cases of judges and vectors are the night's.
 with
 changed as (
     select run_id from changed_runs
@@ -23,6 +24,7 @@ messages as (
         messages.n_calls as calls,
         messages.input_tokens,
         messages.output_tokens,
+        messages.reasoning_tokens,
         messages.kind = 'message' as is_turn,
         attempts.paid_by_run_id <> attempts.run_id as reused
     from changed_attempts as attempts
@@ -45,6 +47,7 @@ judgements as (
         max(judge_verdicts.n_calls) as calls,
         max(judge_verdicts.input_tokens) as input_tokens,
         max(judge_verdicts.output_tokens) as output_tokens,
+        max(judge_verdicts.reasoning_tokens) as reasoning_tokens,
         true as is_turn,
         bool_and(judge_verdicts.is_reused) as reused
     from judge_verdicts
@@ -53,9 +56,9 @@ judgements as (
     group by judge_verdicts.run_id, judge_verdicts.judge, judge_verdicts.judgement_id
 ),
 said as (
-    select run_id, role, judge, calls, input_tokens, output_tokens, is_turn, reused from messages
+    select run_id, role, judge, calls, input_tokens, output_tokens, reasoning_tokens, is_turn, reused from messages
     union all
-    select run_id, role, judge, calls, input_tokens, output_tokens, is_turn, reused from judgements
+    select run_id, role, judge, calls, input_tokens, output_tokens, reasoning_tokens, is_turn, reused from judgements
 ),
 counted as (
     select
@@ -67,7 +70,12 @@ counted as (
         count(*) filter (where is_turn and reused) as n_reused,
         sum(input_tokens)::bigint as input_tokens,
         sum(output_tokens)::bigint as output_tokens,
-        count(*) filter (where input_tokens is null or output_tokens is null) as n_unknown_tokens
+        sum(reasoning_tokens)::bigint as reasoning_tokens,
+        -- An agent's own message is no request: it has no tokens to be known, unless nobody was asked at all.
+        case when sum(calls) > 0
+            then count(*) filter (where calls > 0 and (input_tokens is null or output_tokens is null))
+            else count(*) filter (where input_tokens is null or output_tokens is null)
+        end as n_unknown_tokens
     from said
     group by run_id, role, judge
 ),
@@ -95,10 +103,14 @@ select
     counted.n_reused,
     counted.input_tokens,
     counted.output_tokens,
+    counted.reasoning_tokens,
     counted.n_unknown_tokens,
-    case when counted.n_unknown_tokens = 0 then (
-        counted.input_tokens * models.usd_per_million_input + counted.output_tokens * models.usd_per_million_output
-    ) / 1e6 end as usd,
+    case when counted.n_unknown_tokens = 0 then tokens_usd(
+        counted.input_tokens, counted.output_tokens, models.usd_per_million_input, models.usd_per_million_output
+    ) * case
+        when list_contains(runs.batched, trim(counted.role || ' ' || coalesce(counted.judge, ''))) then 0.5
+        else 1
+    end end as usd,
     served.server_hours,
     served.gpu_hours,
     served.server_hours * models.usd_per_hour as usd_hourly,

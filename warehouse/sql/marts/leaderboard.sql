@@ -1,4 +1,5 @@
 -- One row per run x metric. `mean` and its 95% interval are flat over scored values, `dialog_mean` is turn -> dialog -> dataset.
+-- Of a run decided early the interval is the decided metric's sequence, of the whole data set's mean; other metrics have none.
 with
 changed as (
     select
@@ -12,7 +13,11 @@ changed as (
         runs.sandbox,
         runs.isolated,
         runs.released_because,
-        runs.finished_at
+        runs.finished_at,
+        runs.n_refused,
+        runs.n_empty,
+        runs.n_cut_off,
+        runs.n_unreadable
     from runs
     inner join changed_runs
         on runs.run_id = changed_runs.run_id
@@ -50,11 +55,15 @@ select
     flat.metric_version,
     flat.pooled.mean,
     dialogs_pooled.mean as dialog_mean,
-    flat.pooled.low as ci_low,
-    flat.pooled.high as ci_high,
+    case when decided.run_id is null then flat.pooled.low else sequence.mean_low end as ci_low,
+    case when decided.run_id is null then flat.pooled.high else sequence.mean_high end as ci_high,
     flat.pooled.n,
     flat.pooled.n_unscored,
     flat.pooled.n_not_applicable,
+    changed.n_refused,
+    changed.n_empty,
+    changed.n_cut_off,
+    changed.n_unreadable,
     dialogs_pooled.n_dialogs,
     flat.n_problems,
     changed.samples,
@@ -63,7 +72,8 @@ select
     changed.isolated,
     changed.released_because,
     changed.finished_at,
-    forgery.share as forged_share
+    forgery.share as forged_share,
+    case when decided.run_id is null then 'bootstrap' when sequence.run_id is not null then 'sequence' end as interval_kind
 from flat
 inner join changed
     on flat.run_id = changed.run_id
@@ -72,3 +82,8 @@ inner join dialogs_pooled
     and flat.metric = dialogs_pooled.metric
 left join forgery
     on flat.run_id = forgery.run_id
+left join (select distinct run_id from decisions) as decided
+    on flat.run_id = decided.run_id
+left join decisions as sequence
+    on flat.run_id = sequence.run_id
+    and flat.metric = sequence.metric

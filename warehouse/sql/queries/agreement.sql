@@ -1,4 +1,4 @@
--- One row per rubric x dimension x pair of raters, or of a rater (or all of them) and a judge.
+-- One row per rubric x dimension (or `all dimensions`) x pair of raters, or of a rater (or all of them) and a judge.
 select
     rubric,
     dimension,

@@ -1,4 +1,4 @@
--- One row per run x role: calls, tokens and money; NULL where an endpoint counted no tokens or has no price.
+-- One row per run x role: calls, tokens and money of tokens (`usd`) and of served hours (`usd_hourly`); NULL where it is unknown.
 select
     model,
     role,
@@ -7,9 +7,11 @@ select
     n_reused,
     input_tokens,
     output_tokens,
+    reasoning_tokens,
     n_unknown_tokens,
     usd,
     gpu_hours,
+    usd_hourly,
     run_id
 from costs
 order by model, role

@@ -12,6 +12,7 @@ select
     input_tokens,
     output_tokens,
     n_unknown_tokens,
-    usd
+    usd,
+    usd_hourly
 from night_work
 order by night_id desc, setting, model

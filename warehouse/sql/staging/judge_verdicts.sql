@@ -22,7 +22,8 @@ select
     n_calls,
     latency_s,
     served_model,
-    is_reused
+    is_reused,
+    reasoning_tokens
 from incoming
 qualify row_number() over (
     partition by run_id, episode_id, turn, rubric, dimension, judge

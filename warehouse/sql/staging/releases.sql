@@ -1,4 +1,4 @@
--- One row per run.
+-- One row per release.
 select
     run_id,
     benchmark,
@@ -6,5 +6,7 @@ select
     because,
     withheld_reason,
     released_at,
-    results_digest
+    results_digest,
+    released_by,
+    number
 from incoming

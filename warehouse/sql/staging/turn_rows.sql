@@ -32,5 +32,8 @@ select
     step.calls as calls,
     step.call_id as call_id,
     step.tree as tree,
-    step.labels as labels
+    step.labels as labels,
+    step.adapted as adapted,
+    step.reasoning as reasoning,
+    step.reasoning_tokens as reasoning_tokens
 from messages

@@ -1,1 +1,1 @@
-"""`parley build codeif-tasks`: instructions with verified tests, made by a model."""
+"""`parley build codeif-tasks` and `codeif-repository-tasks`: instructions with verified tests, made by a model."""

@@ -3,31 +3,24 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from schemas.content_id import content_id
 from schemas.dialog import Role as Speaker
 from schemas.errors import ConfigError
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.run import Sampling
+from tasks.benchmarks.codeif.construction.base_task import PROMPTS, FunctionTask
 from tasks.benchmarks.codeif.construction.comments import CONSTRUCTION as DATASET_VERSION
 from tasks.benchmarks.codeif.construction.comments import comments_of
-from tasks.benchmarks.codeif.construction.pairs import (
-    DESCRIPTIONS,
-    PROMPTS,
-    UNSOUND,
-    Pair,
-    Rejected,
-    passes,
-    turn_order,
-    write_pair,
-)
+from tasks.benchmarks.codeif.construction.pairs import verified_pairs
 from tasks.benchmarks.codeif.construction.selecting import k_centres
+from tasks.benchmarks.codeif.construction.written import Pair, Rejected, Verified
 from tasks.benchmarks.codeif.strategies import STRATEGIES
 from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
 from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.raw_lines import parse_object
 from tasks.benchmarks.setting import Option, Options
+from tasks.judging.rating_scales import RatingScale
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill
 
@@ -35,19 +28,10 @@ TASKS, STRATEGY_LIST, REJECTED = "L_1_part_1.jsonl", "strategies.json", "rejecte
 RUBRIC = "codeif.review"
 CRITERIA = ("instruction", "test")
 """What two annotators say, yes or no: the instruction is clear and fits its task; the test decides it."""
+SCALES: Mapping[str, RatingScale] = dict.fromkeys(CRITERIA, RatingScale(words=("yes", "no")))
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("task_id", "strategy", "vacuous", "task", "requirement", "unit_test", "solution")
 SELECTED = "selected"
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What became of one base task."""
-
-    problem: Problem
-    pairs: tuple[Pair, ...]
-    order: tuple[str, ...]
-    rejected: tuple[Rejected, ...]
 
 
 def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
@@ -69,17 +53,17 @@ async def construct(request: ConstructionRequest) -> Constructed:
     """Tasks in the native format, strategies, what was rejected with its reason, and a sheet for people."""
     from asyncio import gather  # not above: a command that only names benchmarks starts without it
 
-    strategies, made = await gather(
-        _strategies(request), gather(*(_made(request, problem) for problem in request.staged.problems))
-    )
-    rejected = [_rejected(one.problem, fault) for one in made for fault in one.rejected]
+    problems = request.staged.problems
+    written = gather(*(verified_pairs(FunctionTask(request, problem)) for problem in problems))
+    strategies, verified = await gather(_strategies(request), written)
+    made = list(zip(problems, verified, strict=True))
+    rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
     files = {
-        TASKS: "".join(f"{json.dumps(_row(n, one), ensure_ascii=False)}\n" for n, one in enumerate(made, 1) if one.order),
+        TASKS: "".join(f"{json.dumps(_row(n, *one), ensure_ascii=False)}\n" for n, one in enumerate(made, 1) if one[1].order),
         STRATEGY_LIST: json.dumps(strategies, indent=1, ensure_ascii=False) + "\n",
         REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n",
     }
-    rows = [_review_row(one.problem, pair) for one in made for pair in one.pairs]
-    return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows))
+    return Constructed(files, review(made))
 
 
 async def _strategies(request: ConstructionRequest) -> list[dict[str, object]]:
@@ -118,26 +102,14 @@ async def _strategy(request: ConstructionRequest, n: int, comment: str) -> dict[
         return None
 
 
-async def _made(request: ConstructionRequest, problem: Problem) -> _Made:
-    from asyncio import gather  # not above: a command that only names benchmarks starts without it
-
-    fault = await passes(request, problem.reference_code, problem.instruction(BASE_INSTRUCTION).suite.tests)
-    if fault is not None:
-        return _Made(problem, (), (), tuple(Rejected(strategy, UNSOUND, fault, 0) for strategy in DESCRIPTIONS))
-    found = await gather(*(write_pair(request, problem, strategy) for strategy in DESCRIPTIONS))
-    pairs = tuple(one for one in found if isinstance(one, Pair))
-    order, conflicting = await turn_order(request, problem, pairs)
-    return _Made(problem, pairs, order, (*(one for one in found if isinstance(one, Rejected)), *conflicting))
-
-
-def _rejected(problem: Problem, fault: Rejected) -> Mapping[str, str | int]:
+def rejected_row(problem: Problem, fault: Rejected) -> Mapping[str, str | int]:
+    """Return a row of the file of rejected pairs."""
     said = {"reason": fault.reason, "detail": fault.detail, "n_answers": fault.n_answers}
     return {"task_id": problem.problem_id, "strategy": fault.strategy, **said}
 
 
-def _row(number: int, made: _Made) -> Mapping[str, object]:
+def _row(number: int, problem: Problem, made: Verified) -> Mapping[str, object]:
     """The task in the native format. A pair that conflicts stays among the requirements and is in no turn."""
-    problem = made.problem
     return {
         "prompt": problem.prompt,
         "test": list(problem.instruction(BASE_INSTRUCTION).suite.tests),
@@ -149,6 +121,12 @@ def _row(number: int, made: _Made) -> Mapping[str, object]:
         },
         "multi-turn": list(made.order),
     }
+
+
+def review(made: Sequence[tuple[Problem, Verified]]) -> Review:
+    """Return the sheet for the annotators."""
+    rows = [_review_row(problem, pair) for problem, one in made for pair in one.pairs]
+    return Review((*_COLUMNS, *_SHOWN), rows, SCALES)
 
 
 def _review_row(problem: Problem, pair: Pair) -> Sequence[Cell]:

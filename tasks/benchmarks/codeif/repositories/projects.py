@@ -1,9 +1,10 @@
-"""Lays the tasks' projects out in DevEval's layout, from the registry's source distributions or from a user's git checkouts.
+"""Lays the tasks' projects out in DevEval's layout: from the registry's source distributions, checkouts, or public repositories.
 
 `projects.json` holds the facts of each project: its repository, the commit and the release that have the tasks' code, and
 what its tests import beside it. A user's file of the same form adds projects, or replaces ours.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -20,14 +21,17 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Frozen
-from schemas.errors import SourceUnreadable, UnknownName, UsageError
+from schemas.errors import DataUnavailable, SourceUnreadable, UnknownName, UsageError
 from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
 from tasks.benchmarks.codeif.repositories.requirements import requirements_of
 from tasks.benchmarks.results import Layout
+from tasks.datasets.git import fetch_commit
 
 PYTEST = "pytest==7.4.0"
 """The version that the tasks' tests were checked with."""
 _LIMIT_S = 900.0
+_HOST = "https://github.com/"
+"""Host of the projects' public repositories; git's own settings (`url.<base>.insteadOf`) name a mirror."""
 
 
 class Project(Frozen):
@@ -77,6 +81,7 @@ def lay_out(
     only: Sequence[str],
     say: Callable[[str], None],
     listing: Path | None = None,
+    fetch: bool = False,
 ) -> Sequence[str]:
     """Lay out projects: of the checkouts given, of the registry, or those that are named. A project that is there stays as it is.
 
@@ -84,6 +89,7 @@ def lay_out(
         checkouts: repository (`OWNER/NAME`) or project (`DOMAIN/PROJECT`) -> a git checkout that has its commit, bare or not.
         only: projects, or the last parts of their names; none for all that can be had.
         listing: a user's own list of projects (`with_listing`).
+        fetch: whether the commits of projects that have neither come from their public repositories, by git.
 
     Returns:
         A line for each project.
@@ -99,9 +105,11 @@ def lay_out(
     lines: list[str] = []
     for name, project in wanted.items():
         checkout = checkouts.get(name) or checkouts.get(project.repository)
-        if checkout is None and project.release is None:
+        if checkout is None and project.release is None and not fetch:
             if only:
-                lines.append(f"{name}: left out; name a checkout of {project.repository} that has {project.commit[:12]}")
+                lines.append(
+                    f"{name}: left out; name a checkout of {project.repository} that has {project.commit[:12]}, or --fetch it"
+                )
             continue
         say(name)
         lines.append(f"{name}: {_one(out / name, project, checkout)}")
@@ -122,9 +130,12 @@ def _one(place: Path, project: Project, checkout: Path | None) -> str:
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".laying-out-") as folder:
         made = Path(folder) / "project"
         try:
+            if checkout is None and project.release is None:
+                checkout = made.with_name("fetched")
+                fetch_commit(f"{_HOST}{project.repository}", project.commit, checkout, os.environ)
             from_where = _from_git(made, project, checkout) if checkout else _from_release(made, project)
             lacking = _add_packages(made, project)
-        except (subprocess.SubprocessError, OSError, tarfile.TarError, zipfile.BadZipFile, UsageError) as error:
+        except (subprocess.SubprocessError, OSError, tarfile.TarError, zipfile.BadZipFile, UsageError, DataUnavailable) as error:
             return f"FAILED: {_last_line(error)}"
         made.rename(place)
     return f"{from_where}{lacking}"

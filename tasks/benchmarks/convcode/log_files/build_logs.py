@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from schemas.feedback import FEEDBACK_SETTINGS, ExecutionFeedback, Feedback, Fee
 from schemas.verdict import Outcome, ProgramVerdict
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS, WHOLE_PROGRAM
 from tasks.benchmarks.convcode.log_files.log_names import EVAL_SUFFIX, LogName, eval_file, parse_log_name, spelt
+from tasks.benchmarks.convcode.programs import code_of
 from tasks.benchmarks.convcode.settings import LIVE, feedback_turns
+from tasks.benchmarks.extraction import python_program
 from tasks.benchmarks.results import Build, FinishedRun
-from tasks.language.code_block import first_python_block
 
 _NAMED = 10
 """Tasks that were left out and are told by name."""
@@ -78,7 +80,15 @@ def _write_run(run: FinishedRun, folder: Path) -> str:
     name = log_name(run)
     episodes = sorted((e for e in run.episodes() if e.sample == 0), key=lambda e: _natural(e.problem_id))
     ended = [episode for episode in episodes if _is_whole(episode)]
-    turns = {episode.problem_id: _turns(episode, setting, n_turns) for episode in ended}
+    problems, options = run.problems(), dict(run.spec.episode_options + run.spec.scoring_options)
+
+    def code(episode: Episode) -> Callable[[str], str]:
+        problem = problems.get(episode.problem_id)
+        if problem is None:
+            return lambda answer: python_program(answer, options, "", ()).code
+        return partial(code_of, problem, options)
+
+    turns = {episode.problem_id: _turns(episode, setting, n_turns, code(episode)) for episode in ended}
     for turn in range(n_turns + 1):
         log = folder / name.at(turn).file
         rows = (_row(episode, turn, n_turns, turns[episode.problem_id][turn]) for episode in ended)
@@ -114,18 +124,18 @@ def _is_whole(episode: Episode) -> bool:
     return episode.stop_reason is StopReason.FINISHED and bool(answers) and all(step.program for step in answers)
 
 
-def _turns(episode: Episode, setting: FeedbackSetting, n_turns: int) -> tuple[_Turn, ...]:
+def _turns(episode: Episode, setting: FeedbackSetting, n_turns: int, code: Callable[[str], str]) -> tuple[_Turn, ...]:
     """Turns 0 to `n_turns`; after the dialogue's end its last code is carried on."""
     said = {step.turn - 1: step.feedback for step in episode.messages if step.role is Role.USER}
-    turns = [_answered(step, said.get(step.turn - 1)) for step in episode.messages if step.role is Role.ASSISTANT]
+    turns = [_answered(step, said.get(step.turn - 1), code) for step in episode.messages if step.role is Role.ASSISTANT]
     last = turns[-1]
     carried = _Turn(last.code, last.program, _carried_feedback(last.program, setting), None)
     return (*turns, *[carried] * (n_turns + 1 - len(turns)))
 
 
-def _answered(step: Step, feedback: Feedback | None) -> _Turn:
+def _answered(step: Step, feedback: Feedback | None, code: Callable[[str], str]) -> _Turn:
     assert step.program is not None  # `_is_whole`
-    return _Turn(first_python_block(step.content), step.program, feedback or Feedback(), step.content)
+    return _Turn(code(step.content), step.program, feedback or Feedback(), step.content)
 
 
 def _carried_feedback(program: ProgramVerdict, setting: FeedbackSetting) -> Feedback:

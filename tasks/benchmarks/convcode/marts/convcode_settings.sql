@@ -104,7 +104,7 @@ feedback as (
         case
             when coalesce(given.n_paid, 0) = 0 then 0.0
             when given.n_unknown = 0
-                then (given.input_tokens * prices.usd_input + given.output_tokens * prices.usd_output) / 1e6
+                then tokens_usd(given.input_tokens, given.output_tokens, prices.usd_input, prices.usd_output)
         end as usd
     from by_turn
     left join given

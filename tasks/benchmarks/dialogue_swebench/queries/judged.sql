@@ -22,7 +22,10 @@ select
     given.rubric,
     given.judge,
     given.episode_id,
-    coalesce(given.whole, 1 + given.is_local + given.is_global) as rating
+    coalesce(given.whole, 1 + given.is_local + given.is_global) as rating,
+    runs.spec_json,
+    runs.task_share,
+    runs.subsample_seed
 from given
 inner join runs
     on given.run_id = runs.run_id

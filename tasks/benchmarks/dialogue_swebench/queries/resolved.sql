@@ -12,7 +12,10 @@ select
     agents.steps,
     agents.asks,
     agents.n_asks,
-    agents.isolated
+    agents.isolated,
+    runs.spec_json,
+    runs.task_share,
+    runs.subsample_seed
 from dialogue_swebench_agents as agents
 inner join runs
     on agents.run_id = runs.run_id

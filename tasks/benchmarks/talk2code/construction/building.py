@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schemas.content_id import content_id
 from schemas.persona import ExpertiseLevel, Persona
-from schemas.problem import Problem
+from schemas.problem import Problem, QuarantinedRow
 from schemas.run import Sampling
 from tasks.benchmarks.construction import Cell, Constructed, Construction, ConstructionRequest, Review, Role
 from tasks.benchmarks.contract import Staged
@@ -18,12 +18,14 @@ from tasks.benchmarks.talk2code.languages import LANGUAGES
 from tasks.benchmarks.talk2code.stage import ENTRY_POINT, LANGUAGE, PYTHON_REFERENCE, SOURCE, persona_of
 from tasks.benchmarks.talk2code.user.guidelines import guideline_text
 from tasks.benchmarks.talk2code.user.personas import bundled_personas, persona_file
+from tasks.judging.rating_scales import RatingScale
 
 DIALOGUES, REJECTED = "dialogues.jsonl", "rejected.json"
 """No name of the second file ends in `.jsonl`: it is no data."""
 RUBRIC = "talk2code.review"
 CRITERIA = ("persona", "disclosure", "coherence", "accept")
 """What experts rate: three from 1 to 5, and whether the dialogue is good enough to stay (yes or no)."""
+SCALES = dict.fromkeys(CRITERIA[:3], RatingScale((1, 5))) | {CRITERIA[3]: RatingScale(words=("yes", "no"))}
 _COLUMNS = ("episode_id", "rubric", "rater", *(f"value:{name}" for name in CRITERIA))
 _SHOWN = ("task", "language", "persona", "level", "traits", "problem", "dialogue")
 
@@ -49,13 +51,14 @@ async def construct(request: ConstructionRequest) -> Constructed:
     personas = _personas(request.staged)
     made = await asyncio.gather(*(_made(request, task, personas) for task in _tasks(request.staged)))
     own = [persona for name, persona in personas.items() if bundled_personas().get(name) != persona]
+    dropped = [_dropped(row) for row in request.staged.quarantined]
     files = {
         DIALOGUES: "".join(f"{json.dumps(_row(one), ensure_ascii=False)}\n" for one in made if one.dialogues),
-        REJECTED: json.dumps([row for one in made for row in one.rejected], indent=1, ensure_ascii=False) + "\n",
+        REJECTED: json.dumps([*dropped, *(row for one in made for row in one.rejected)], indent=1, ensure_ascii=False) + "\n",
         **dict(persona_file(persona) for persona in own),
     }
     rows = [_review_row(one, persona, rounds) for one in made for persona, rounds in one.dialogues]
-    return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows))
+    return Constructed(files, Review((*_COLUMNS, *_SHOWN), rows, SCALES))
 
 
 def _tasks(staged: Staged) -> tuple[Task, ...]:
@@ -104,6 +107,12 @@ def _rejected(task: Task, persona: str, fault: Unwritten) -> Mapping[str, str | 
     """One line of the list; without a persona the task has no dialogue at all."""
     said = {"reason": fault.reason, "detail": fault.detail, "n_answers": fault.n_answers}
     return {"task_id": task.task_id, "language": task.language.name, "persona": persona, **said}
+
+
+def _dropped(row: QuarantinedRow) -> Mapping[str, str | int]:
+    """One line of the list: a row of the data that is no task, by its file and line."""
+    said = {"reason": row.reason, "detail": row.detail, "n_answers": 0}
+    return {"task_id": f"{row.source_file}:{row.source_line}", "language": "", "persona": "", **said}
 
 
 def _row(made: _Made) -> Mapping[str, object]:

@@ -128,6 +128,13 @@ class Brief:
     """What the user must have named in the end, beside the language."""
     problem: str
     reference: str
+    is_vague: bool = False
+    """Whether the user knows details from the reference that the statement leaves open."""
+
+    @property
+    def disclosed(self) -> str:
+        """Return the texts whose words the user discloses."""
+        return f"{self.problem}\n{self.reference}" if self.is_vague else self.problem
 
     @property
     def guideline(self) -> Guideline:
@@ -200,9 +207,10 @@ def _silent(rounds: Rounds) -> Broken | None:
 def disclosed(rounds: Rounds, brief: Brief) -> tuple[int, ...]:
     """What was disclosed when each message of the user ends: words of the statement, and the language, that were said by then.
 
-    They may be the user's own, or stand in a reply before: to answer a question is to disclose.
+    Words of a vague task's reference count like those of its statement. They may be the user's own, or stand in a reply before:
+    to answer a question is to disclose.
     """
-    wanted, said, counts = _stems(brief.problem) | _stems(brief.language), set[str](), list[int]()
+    wanted, said, counts = _stems(brief.disclosed) | _stems(brief.language), set[str](), list[int]()
     for user, reply in zip(rounds.users, rounds.replies, strict=True):
         said |= _stems(user)
         counts.append(len(wanted & said))

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas.content_id import content_id
 from tasks.benchmarks.raw_lines import BadRow, Text, validated
-from tasks.benchmarks.talk2code.construction.colbench import read_task
+from tasks.benchmarks.talk2code.construction.colbench import NoTask, read_task
 from tasks.benchmarks.talk2code.construction.humaneval import Unsplit, cases, number_of, python_reference
 from tasks.benchmarks.talk2code.raw_row import TaskText
 
@@ -61,11 +61,13 @@ def seed_of(raw: dict[str, Any], python_references: dict[int, str]) -> Seed | No
 
     Raises:
         BadRow: a row of one of these sources that cannot be read: missing_field, wrong_type, blank_text, unknown_language,
-            unreadable_tests.
+            unreadable_tests; ColBench's also async_function, class_under_test, listed_tests.
     """
     if is_humaneval(raw):
         return _of_humaneval(validated(_HumanEvalRow, raw), python_references)
     if "ground_truth" in raw and "test_cases" in raw:
+        if isinstance(raw["test_cases"], list):
+            raise BadRow("listed_tests", "test_cases is a list, where ColBench has an object of names and calls")
         return _of_colbench(validated(_ColBenchRow, raw))
     return None
 
@@ -94,8 +96,8 @@ def _of_colbench(row: _ColBenchRow) -> Seed:
         task = read_task(row.problem_description, row.ground_truth, tuple(row.test_cases.values()))
     except SyntaxError as fault:
         raise BadRow("unreadable_tests", f"ground_truth or a test case is no Python that can be read ({fault.msg})") from None
-    except ValueError as fault:
-        raise BadRow("unreadable_tests", str(fault)) from None
+    except NoTask as fault:
+        raise BadRow(fault.reason, str(fault)) from None
     named = content_id(json.dumps([row.problem_description, row.ground_truth]))[:12]
     return Seed(
         task_id=f"colbench/{named}",

@@ -18,11 +18,13 @@ from tasks.language.prompt import fill, load_prompt
 
 PROMPTS = {
     name: load_prompt("tasks.benchmarks.talk2code", name)
-    for name in ("write_dialogue", "repair_dialogue", "write_reference", "repair_reference")
+    for name in ("write_dialogue", "hidden_information", "repair_dialogue", "write_reference", "repair_reference")
 }
 MOST_REPAIRS = 2
 REFERENCE_MISSING, REFERENCE_FAILS, TOOLCHAIN_MISSING = "reference_missing", "reference_fails", "toolchain_missing"
 _LONGEST_DETAIL = 600
+BACKEND = "backend"
+"""Source of tasks whose statement is vague."""
 T = TypeVar("T")
 
 
@@ -39,6 +41,11 @@ class Task:
     reference: str
     """Empty where it has to be written."""
     python_reference: str
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the statement leaves to the reference what decides results: a backend task's, as ColBench has them."""
+        return self.source == BACKEND
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,7 +122,9 @@ async def written_rounds(request: ConstructionRequest, task: Task, reference: st
     Raises:
         ModelUnavailable: no answer.
     """
-    brief = Brief(persona.level, persona.persona_id, task.language.name, task.names, task.problem, reference)
+    brief = Brief(
+        persona.level, persona.persona_id, task.language.name, task.names, task.problem, reference, is_vague=task.is_vague
+    )
     guideline = brief.guideline
 
     async def read(answer: str) -> Rounds | Faults:
@@ -135,6 +144,7 @@ async def written_rounds(request: ConstructionRequest, task: Task, reference: st
         language=task.language.name,
         names=", ".join(f"`{name}`" for name in task.names),
         problem=task.problem,
+        hidden=f"\n\n{fill(PROMPTS['hidden_information'], reference=reference.strip())}" if task.is_vague else "",
     )
     return await _written(
         request, task, asked, lambda faults: fill(PROMPTS["repair_dialogue"], faults=faults), read, dict(ANSWER_SCHEMA)

@@ -13,10 +13,12 @@ from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, Se
 from tasks.benchmarks.talk2code.options import SATISFACTION, counting_of, probability_of
 from tasks.metrics.intent_alignment import (
     entity_consistency,
+    entity_match_density,
     entity_satisfaction,
     match_densities,
     probability,
     semantic_consistency,
+    semantic_probability,
     semantic_satisfaction,
 )
 from tasks.metrics.registry import Metric
@@ -30,10 +32,32 @@ RUBRIC = "entities"
 Value = float | UnscoredReason
 
 
+def entity_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
+    """Round -> rho_k of its reply, or why the dialogue has none."""
+    replies = _replies(played.episode)
+    sets = _sets(request, played, replies)
+    if isinstance(sets, UnscoredReason):
+        return dict.fromkeys(replies, sets)
+    densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])
+    if densities is None:
+        return dict.fromkeys(replies, UnscoredReason.UNDEFINED)
+    return {turn: entity_match_density(density) for turn, density in zip(replies, densities, strict=True)}
+
+
+def meaning_series(request: ScoreRequest, played: Played) -> dict[int, Value]:
+    """Round -> P_k of its reply, or why it has none."""
+    found = zip(_replies(played.episode), _probabilities(request, played), strict=True)
+    return {turn: one if isinstance(one, UnscoredReason) else semantic_probability(one) for turn, one in found}
+
+
+def _sets(request: ScoreRequest, played: Played, replies: Mapping[int, str]) -> Sets | UnscoredReason:
+    return noted_entities(played.dialog, request.options) or _judged(played.judgements, replies)
+
+
 def entity_scores(request: ScoreRequest, played: Played) -> dict[Metric[..., float | None], Value]:
     """EC and ES of a dialogue."""
     replies = _replies(played.episode)
-    sets = noted_entities(played.dialog, request.options) or _judged(played.judgements, replies)
+    sets = _sets(request, played, replies)
     if isinstance(sets, UnscoredReason):
         return dict.fromkeys(BY_ENTITIES, sets)
     densities = match_densities(sets[REFERENCE], [sets[turn] for turn in replies])

@@ -14,11 +14,13 @@ from schemas.verdict import TestVerdict
 from tasks.benchmarks.setting import Options
 from tasks.benchmarks.talk2code.measures.entities import REFERENCE, Entities, entity_set, noted_entities, reference_text
 from tasks.benchmarks.talk2code.options import LEVEL_SAMPLE
+from tasks.benchmarks.talk2code.quoted_dialogue import quote_dialogue
 from tasks.benchmarks.talk2code.stage import ARCHETYPE, LEVEL
-from tasks.benchmarks.talk2code.told import told
+from tasks.judging.drift import DriftMessages
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
 from tasks.language.prompt import fill, load_prompt
+from tasks.language.quotation import quote_talk, quote_text
 
 
 class Experience(Frozen):
@@ -33,11 +35,7 @@ class Experience(Frozen):
 
 
 DIMENSIONS = tuple(Experience.model_fields)
-_SHORT_DIALOGUES = (
-    "User: I need the sum of a list in Python.\nAssistant: May the list be empty, and should it give 0 then?\n"
-    "User: Yes, 0.\nAssistant: ```python\ndef total(numbers):\n    return sum(numbers)\n```",
-    "User: I need the sum of a list in Python.\nAssistant: Which monoid, and over which carrier?\nUser: What?\nAssistant: No.",
-)
+_PACKAGE = "tasks.benchmarks.talk2code"
 
 
 def _experience_prompt(level: str, archetype: str, dialogue: str) -> tuple[Message, ...]:
@@ -45,32 +43,34 @@ def _experience_prompt(level: str, archetype: str, dialogue: str) -> tuple[Messa
     return (Message(Role.USER, text),)
 
 
-EXPERIENCE_PROMPT = load_prompt("tasks.benchmarks.talk2code", "experience")
+EXPERIENCE_PROMPT = load_prompt(_PACKAGE, "experience")
 EXPERIENCE = Rubric(
     name="experience",
-    version="1",
+    version="2",
     prompt=EXPERIENCE_PROMPT,
     answer=Experience,
     values=lambda answer: answer.model_dump(),
     dimensions=DIMENSIONS,
     scope="dialogue",
     ranges=dict.fromkeys(DIMENSIONS, (1, 5)),
-    drift=tuple(_experience_prompt("intermediate", "hobbyist", dialogue) for dialogue in _SHORT_DIALOGUES),
+    drift=DriftMessages(
+        _PACKAGE, "experience", EXPERIENCE_PROMPT, lambda case: {**case, "dialogue": quote_talk(case["dialogue"])}
+    ),
 )
 
 
 def _entities_prompt(text: str) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(ENTITIES_PROMPT, said=text)),)
+    return (Message(Role.USER, fill(ENTITIES_PROMPT, said=quote_text(text))),)
 
 
-ENTITIES_PROMPT = load_prompt("tasks.benchmarks.talk2code", "entities")
+ENTITIES_PROMPT = load_prompt(_PACKAGE, "entities")
 ENTITIES = Rubric(
     name="entities",
-    version="1",
+    version="2",
     prompt=ENTITIES_PROMPT,
     answer=Entities,
     values=lambda answer: {"": float(len(entity_set(answer.entities)))},
-    drift=(_entities_prompt("Shall an empty list give 0, or a ValueError?"),),
+    drift=DriftMessages(_PACKAGE, "entities", ENTITIES_PROMPT, lambda case: {"said": quote_text(case["said"])}),
 )
 """Its prompt holds the text alone, so that equal texts are asked about once, in whichever run, dialogue or round they stand."""
 
@@ -82,18 +82,23 @@ class UserLevel(Frozen):
 
 
 def _level_prompt(messages: Sequence[str]) -> tuple[Message, ...]:
-    return (Message(Role.USER, fill(LEVEL_PROMPT, messages="\n".join(f"- {text}" for text in messages))),)
+    return (Message(Role.USER, fill(LEVEL_PROMPT, messages=_of_user(messages))),)
 
 
-LEVEL_PROMPT = load_prompt("tasks.benchmarks.talk2code", "user_level")
+def _of_user(messages: Sequence[str]) -> str:
+    return quote_talk(("user", text) for text in messages)
+
+
+LEVEL_PROMPT = load_prompt(_PACKAGE, "user_level")
 USER_LEVEL = Rubric(
     name="user_level",
-    version="1",
+    version="2",
     prompt=LEVEL_PROMPT,
     answer=UserLevel,
     values=lambda answer: {"": answer.level.value},
+    words=tuple(level.value for level in ExpertiseLevel),
     scope="dialogue",
-    drift=(_level_prompt(("Can the computer count my good days?",)), _level_prompt(("O(1) memory; raise on negative input.",))),
+    drift=DriftMessages(_PACKAGE, "user_level", LEVEL_PROMPT, lambda case: {"messages": _of_user(case["messages"])}),
 )
 RUBRICS = {rubric.name: rubric for rubric in (EXPERIENCE, ENTITIES, USER_LEVEL)}
 
@@ -115,7 +120,7 @@ def judge_runs(
     if rubric == USER_LEVEL.name:
         said = spoken(episode)
         return (JudgeRun(0, rubric, _level_prompt(said)),) if said and level_is_judged(dialog, options) else ()
-    return (JudgeRun(0, rubric, _experience_prompt(labels[LEVEL], labels[ARCHETYPE], told(episode.messages))),)
+    return (JudgeRun(0, rubric, _experience_prompt(labels[LEVEL], labels[ARCHETYPE], quote_dialogue(episode.messages))),)
 
 
 def _entity_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Iterator[JudgeRun]:

@@ -1,4 +1,4 @@
--- One row per level x published run in $run_ids, or every published run: those with the most tasks first, the newest of them first.
+-- One row per level x published run in $run_ids, or every published run, the newest first, with all that makes its condition.
 select
     levels.run_id,
     levels.model,
@@ -44,11 +44,20 @@ select
     levels.ss,
     levels.n_ss,
     levels.n_ss_unscored,
-    levels.isolated
+    levels.user_leakage,
+    levels.n_user_leakage,
+    levels.n_user_leakage_unscored,
+    levels.disclosed,
+    levels.n_disclosed,
+    levels.n_disclosed_unscored,
+    levels.isolated,
+    runs.spec_json,
+    runs.task_share,
+    runs.subsample_seed
 from talk2code_levels as levels
 inner join runs
     on levels.run_id = runs.run_id
 where
     levels.axis = 'level'
     and (len($run_ids::varchar[]) = 0 or list_contains($run_ids::varchar[], levels.run_id))
-order by coalesce(runs.task_share, 1.0) desc, runs.finished_at desc, levels.run_id, levels.level
+order by runs.finished_at desc, levels.run_id, levels.level

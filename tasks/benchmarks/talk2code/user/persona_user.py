@@ -94,6 +94,8 @@ class PersonaUser:
             n_calls=cost.n_calls,
             finish_reason=last.finish_reason,
             served_model=last.served_model,
+            adapted=last.adapted,
+            reasoning_tokens=cost.reasoning_tokens,
             labels=((WORDINGS, str(len(asked.answers))), (LEAKS, str(n_leaks))),
         )
 

@@ -8,18 +8,34 @@ from typing import Any
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, matching, shown, whole_json
 from tasks.benchmarks.unidial.normal import DialogConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 CATEGORIES = {1: "Multi-hop", 2: "Temporal", 3: "Open-domain", 4: "Single-hop", 5: "Adversarial"}
 ADVERSARIAL = 5
 UNANSWERABLE = ["no information available", "not mentioned"]
 _SESSION = re.compile(r"session_(\d+)")
-_SYSTEM = (
-    "You are {b}, and the user is {a}. What follows is your talk with {a} over many days. A line with the date stands where a new"
-    " conversation begins."
+_SHORT = (
+    "Question: From the talk above, answer this question in a few words, taken from the talk itself where you can.\n\nQuestion: "
 )
-_SHORT = "From the talk above, answer this question in a few words, taken from the talk itself where you can.\n\nQuestion: {}"
-_DATED = " Give the date, as near as the dates of the conversations tell."
-_CHOICE = "From the talk above, answer this question.\n\nQuestion: {} Choose the right one: (a) {} (b) {}."
+QUESTIONS = {
+    "locomo_system": shown_text(
+        "locomo",
+        "You are {assistant}, and the user is {user}. What follows is your talk with {user} over many days. A line with the date"
+        " stands where a new conversation begins.",
+    ),
+    "locomo_question": shown_text("locomo", f"{_SHORT}{{question}}", "question"),
+    "locomo_date_question": shown_text(
+        "locomo", f"{_SHORT}{{question}} Give the date, as near as the dates of the conversations tell.", "question"
+    ),
+    "locomo_choice": shown_text(
+        "locomo",
+        "Question: From the talk above, answer this question.\n\nQuestion: {question} Choose the right one: (a) {first} (b)"
+        " {second}.",
+        *("question", "first", "second"),
+    ),
+}
+"""`locomo_date_question` is of the category Temporal, `locomo_choice` of Adversarial, `locomo_question` of the others."""
+TEMPORAL = 2
 
 
 def find(folder: Path) -> Sequence[Path]:
@@ -39,8 +55,8 @@ def _is_talk(path: Path) -> bool:
     return isinstance(held, dict) and "speaker_a" in held and "qa" in held
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a question. In either layout: sessions beside the questions, or under `conversation` in one list."""
+def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
+    """Yield one dialogue a question. In either layout: sessions beside the questions, or under `conversation` in one list."""
     number = 0
     for path in files:
         try:
@@ -50,7 +66,7 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
             continue
         for place, sample in enumerate(held if isinstance(held, list) else [held]):
             try:
-                talk = Talk(sample, file_name(path), place)
+                talk = Talk(sample, file_name(path), place, questions)
             except (KeyError, TypeError, ValueError, AttributeError) as fault:
                 yield Read(path, place + 1, BadRow("wrong_type", f"conversation {place}: {type(fault).__name__}: {fault}"))
                 continue
@@ -63,12 +79,12 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
 class Talk:
     """One conversation: what was said before the questions."""
 
-    def __init__(self, sample: Mapping[str, Any], file: str, place: int) -> None:
+    def __init__(self, sample: Mapping[str, Any], file: str, place: int, questions: Questions) -> None:
+        self._questions = questions
         said_in = sample.get("conversation", sample)
         self._user, self._assistant = str(said_in["speaker_a"]), str(said_in["speaker_b"])
         name = str(sample.get("sample_id", file.partition(".")[0]))
         self._info = {"sample_id": name, "source_file": file, "line_index": place}
-        self.system = said("system", _SYSTEM.format(a=self._user, b=self._assistant))
         self._place_of: dict[str, int] = {}
         turns = [turn for number in _sessions(said_in) for turn in self._session(said_in, number)]
         for number, turn in enumerate(turns, 1):
@@ -97,7 +113,8 @@ class Talk:
         if not has_answer and category != ADVERSARIAL:
             raise BadRow("missing_field", "answer")
         answer = str(row["answer"]) if has_answer else UNANSWERABLE
-        question, before = f"Question: {_question(row, category, answer)}", self._last
+        question, before = self._question(row, category, answer), self._last
+        system = said("system", self._questions.render("locomo_system", user=self._user, assistant=self._assistant))
         opening = said("user", f"{before.content}\n\n{question}" if before else question)
         metric = {1: measured("f1_score", multi_answer=True), ADVERSARIAL: measured("recall", binary=True)}
         last = asked(answer, metric.get(category, measured("f1_score")), document=self._evidence(row["evidence"]))
@@ -109,20 +126,20 @@ class Talk:
             dialog_raw_info=dict(self._info),
             dialog_labels={"category": CATEGORIES[category]},
             dialog_eval_config=DialogConfig(use_reference_history=True),
-            dialog_turns=[self.system, opening, last],
+            dialog_turns=[system, opening, last],
         )
+
+    def _question(self, row: Mapping[str, Any], category: int, answer: str | list[str]) -> str:
+        asked_for = {"question": str(row["question"])}
+        if category == ADVERSARIAL:
+            first, second = (answer, "Not mentioned in the conversation") if isinstance(answer, str) else answer
+            return self._questions.render("locomo_choice", **asked_for, first=first, second=second)
+        return self._questions.render("locomo_date_question" if category == TEMPORAL else "locomo_question", **asked_for)
 
     def _evidence(self, names: Sequence[str]) -> list[int]:
         """Turns that hold the answer; names that are in no session are left out."""
         split = [part for name in names for part in (re.split(r"[; ]+", name) if ";" in name else [name.strip()])]
         return [self._place_of[name] for name in split if name in self._place_of]
-
-
-def _question(row: Mapping[str, Any], category: int, answer: str | list[str]) -> str:
-    if category == ADVERSARIAL:
-        first, second = (answer, "Not mentioned in the conversation") if isinstance(answer, str) else answer
-        return _CHOICE.format(row["question"], first, second)
-    return _SHORT.format(row["question"] + (_DATED if category == 2 else ""))
 
 
 def _sessions(said_in: Mapping[str, Any]) -> list[int]:
@@ -134,4 +151,5 @@ DATASET = Dataset(
     "LoCoMo: questions after a talk of hundreds of turns; reference history",
     find,
     read,
+    questions=QUESTIONS,
 )

@@ -1,36 +1,41 @@
 """LongMemEval (Wu et al. 2024): one question after many dated sessions of a user with an assistant."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.raw_lines import BadRow
-from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, matching, whole_json
+from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, listed_json, matching, shown
 from tasks.benchmarks.unidial.normal import DialogConfig, NormalDialog, NormalTurn, asked, measured, said
 
 RUBRIC = "longmemeval"
+KINDS = (
+    *("abstention", "knowledge-update", "multi-session", "single-session-assistant", "single-session-preference"),
+    *("single-session-user", "temporal-reasoning"),
+)
+"""Kinds of questions; `abstention` is the kind of all that cannot be answered."""
+PARTS = ("s", "m", "oracle")
+"""Parts of the data, in the order in which their dialogues are numbered: some 50 and 500 sessions, and those with the answer."""
 
 
 def find(folder: Path) -> Sequence[Path]:
-    """The first that is there of `longmemeval_s_cleaned.json`, `longmemeval_*.json`."""
-    return matching(folder, "longmemeval_s_cleaned.json", "longmemeval_*.json")[:1]
+    """Return a file for each part: the cleaned one, else the first release's."""
+    names = ((f"longmemeval_{part}_cleaned.json", f"longmemeval_{part}.json", f"longmemeval_{part}") for part in PARTS)
+    found = tuple(path for part in names for path in matching(folder, *part)[:1])
+    return found or matching(folder, "longmemeval_*.json")[:1]
 
 
 def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue an element of the list."""
+    """Yield one dialogue an element of a file's list, numbered over all files."""
+    numbers = count()
     for path in files:
         try:
-            rows = whole_json(path)
+            for line, row in enumerate(listed_json(path), 1):
+                made = attempt(_dialog, row, next(numbers), file_name(path))
+                yield Read(path, line, made, shown(row))
         except BadRow as bad:
             yield Read(path, 0, bad)
-            continue
-        if not isinstance(rows, list):
-            yield Read(path, 0, BadRow("wrong_type", "the file holds no list of questions"))
-            continue
-        for number, row in enumerate(rows):
-            yield Read(
-                path, number + 1, attempt(_dialog, row, number, file_name(path)), str(row)[:300].encode("utf-8", "replace")
-            )
 
 
 def _dialog(row: Mapping[str, Any], number: int, file: str) -> NormalDialog:

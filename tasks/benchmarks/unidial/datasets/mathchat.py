@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, file_name, matching, read_each
 from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 FILES = {
     "follow_up.jsonl": "follow_up",
@@ -17,13 +19,21 @@ FILES = {
 """In the order in which their dialogues are numbered."""
 RUBRICS = ("math_chat_error_analysis", "math_chat_p2p_generation")
 _SPEAKER = re.compile(r"\s*([AB]):")
-_SOLVE = "Solve this problem: "
-_TEACHER = "Let us swap seats: you set me a math problem and I solve it. Check my solution, and mend it where it is wrong."
-_GENERATE = (
-    "I will show you a seed problem. Write a new math problem that takes its subject further, or that needs the same mathematics"
-    " in other surroundings, and give a detailed solution with it."
-)
-_READY = "Understood. What is the seed problem?"
+QUESTIONS = {
+    "mathchat_problem": shown_text("mathchat", "Solve this problem: {question}", "question"),
+    "mathchat_teacher": shown_text(
+        "mathchat",
+        "Let us swap seats: you set me a math problem and I solve it. Check my solution, and mend it where it is wrong.",
+    ),
+    "mathchat_generate": shown_text(
+        "mathchat",
+        "I will show you a seed problem. Write a new math problem that takes its subject further, or that needs the same"
+        " mathematics in other surroundings, and give a detailed solution with it.",
+    ),
+    "mathchat_ready": shown_text("mathchat", "Understood. What is the seed problem?"),
+    "mathchat_seed": shown_text("mathchat", "Seed problem: {question} Solution: {solution}\n", "question", "solution"),
+}
+"""`mathchat_teacher` opens error correction and analysis; generate, ready and seed are the rounds of problem generation."""
 
 
 def find(folder: Path) -> Sequence[Path]:
@@ -31,9 +41,9 @@ def find(folder: Path) -> Sequence[Path]:
     return matching(folder, *FILES)
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a line of each file."""
-    return read_each(files, _dialog)
+def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
+    """Yield one dialogue a line of each file."""
+    return read_each(files, partial(_dialog, questions))
 
 
 def spoken(text: str) -> tuple[list[str], list[str]]:
@@ -45,7 +55,7 @@ def spoken(text: str) -> tuple[list[str], list[str]]:
     return said_by["A"], said_by["B"]
 
 
-def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
+def _dialog(questions: Questions, row: dict[str, Any], number: int, path: Path, line: int) -> NormalDialog:
     file = file_name(path)
     task = FILES[file]
     return NormalDialog(
@@ -53,43 +63,49 @@ def _dialog(row: dict[str, Any], number: int, path: Path, line: int) -> NormalDi
         dialog_raw_info={"source_file": file, "line_index": line},
         dialog_labels={"task_type": task},
         dialog_eval_config=DialogConfig(use_reference_history=True),
-        dialog_turns=_TURNS[task](row),
+        dialog_turns=_TURNS[task](row, questions),
     )
 
 
-def _follow_up(row: dict[str, Any]) -> list[NormalTurn]:
+def _follow_up(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
     match = measured("numeric_match")
     questions, answers = spoken(row["followup"])
-    turns = [said("user", _SOLVE + row["question"]), asked(row["answer"], match)]
+    turns = [said("user", texts.render("mathchat_problem", question=row["question"])), asked(row["answer"], match)]
     for place, question in enumerate(questions):
         turns += [said("user", question), asked(answers[place] if place < len(answers) else None, match)]
     return turns
 
 
-def _attempt(row: dict[str, Any]) -> tuple[list[NormalTurn], str]:
+def _attempt(row: dict[str, Any], texts: Questions) -> tuple[list[NormalTurn], str]:
     """The problem, said by the assistant, and the user's wrong attempt."""
     problems, attempts = spoken(row["error_correction"])
-    return [said("user", _TEACHER), said("assistant", problems[0]), said("user", attempts[0])], attempts[0]
+    return [said("user", texts.render("mathchat_teacher")), said("assistant", problems[0]), said("user", attempts[0])], attempts[
+        0
+    ]
 
 
-def _error_correction(row: dict[str, Any]) -> list[NormalTurn]:
-    return [*_attempt(row)[0], asked(row["answer"], measured("numeric_match"))]
+def _error_correction(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
+    return [*_attempt(row, texts)[0], asked(row["answer"], measured("numeric_match"))]
 
 
-def _error_analysis(row: dict[str, Any]) -> list[NormalTurn]:
-    turns, attempt = _attempt(row)
+def _error_analysis(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
+    turns, attempt = _attempt(row, texts)
     source = {"task_name": "error_analysis", "question": row["question"], "wrong_attempt": attempt}
     return [*turns, asked(row["answer"], source=source)]
 
 
-def _p2p_generation(row: dict[str, Any]) -> list[NormalTurn]:
-    seed = f"Seed problem: {row['question']} Solution: {row['answer']}\n"
+def _p2p_generation(row: dict[str, Any], texts: Questions) -> list[NormalTurn]:
+    seed = texts.render("mathchat_seed", question=row["question"], solution=row["answer"])
     source = {"task_name": "p2p_generation", "seed_problem": row["question"], "seed_solution": row["answer"]}
-    opening = [said("user", _GENERATE), said("assistant", _READY), said("user", seed)]
+    opening = [
+        said("user", texts.render("mathchat_generate")),
+        said("assistant", texts.render("mathchat_ready")),
+        said("user", seed),
+    ]
     return [*opening, asked(row["new_problem"], source=source)]
 
 
-_TURNS: dict[str, Callable[[dict[str, Any]], list[NormalTurn]]] = {
+_TURNS: dict[str, Callable[[dict[str, Any], Questions], list[NormalTurn]]] = {
     "follow_up": _follow_up,
     "error_correction": _error_correction,
     "error_analysis": _error_analysis,
@@ -111,4 +127,5 @@ DATASET = Dataset(
     read,
     RUBRICS,
     metrics_of,
+    questions=QUESTIONS,
 )

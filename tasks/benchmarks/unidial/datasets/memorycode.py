@@ -8,18 +8,24 @@ from typing import Any
 from tasks.benchmarks.raw_lines import BadRow
 from tasks.benchmarks.unidial.datasets.source import Dataset, Read, attempt, file_name, matching, shown, whole_json
 from tasks.benchmarks.unidial.normal import DialogConfig, MetricConfig, NormalDialog, NormalTurn, asked, measured, said
+from tasks.benchmarks.unidial.questions import Questions, shown_text
 
 LONG = 15
 """More sessions than this make a dialogue `long`."""
 _NAME = re.compile(r"dialogue_(\d+)\.json(\.gz)?")
-_SYSTEM = (
-    "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has told you how code is to be written. Answer"
-    " with Python code alone: no greeting, no explanation, nothing before or after the code, and no questions."
-)
-_QUERY = (
-    "From all that you were told, write a {query}. Give no example of its use. Follow your mentor's newest guidelines, whatever"
-    " was updated since."
-)
+QUESTIONS = {
+    "memorycode_system": shown_text(
+        "memorycode",
+        "You are {mentee}, a new software engineer at {company}. Your mentor {mentor} has told you how code is to be written."
+        " Answer with Python code alone: no greeting, no explanation, nothing before or after the code, and no questions.",
+    ),
+    "memorycode_query": shown_text(
+        "memorycode",
+        "From all that you were told, write a {query}. Give no example of its use. Follow your mentor's newest guidelines,"
+        " whatever was updated since.",
+        "query",
+    ),
+}
 
 
 def find(folder: Path) -> Sequence[Path]:
@@ -36,8 +42,8 @@ def _number(path: Path) -> int:
     return int(named.group(1)) if named else 0
 
 
-def read(files: Sequence[Path]) -> Iterator[Read]:
-    """One dialogue a query of each file's last session; a file whose last session asks nothing is a row without a dialogue."""
+def read(files: Sequence[Path], questions: Questions) -> Iterator[Read]:
+    """Yield one dialogue a query of each file's last session. A file whose last session asks nothing gives a faulty row."""
     number = 0
     for path in files:
         try:
@@ -55,7 +61,7 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
             yield Read(path, 1, BadRow("nothing_asked", "the last session has no query: upstream leaves the file out"))
         for place, (query, rule) in enumerate(queries):
             about = {"source_file": file_name(path), "original_dialog_id": _number(path), "query_idx": place}
-            made = attempt(_dialog, context, len(sessions), len(history), query, rule, number, about)
+            made = attempt(_dialog, questions, context, len(sessions), len(history), query, rule, number, about)
             yield Read(path, 1, made, shown(query), history)
             number += 1
 
@@ -80,10 +86,18 @@ def _history(context: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]) 
 
 
 def _dialog(
-    context: Mapping[str, Any], n_sessions: int, n_said: int, query: str, rule: Any, number: int, about: Mapping[str, Any]
+    questions: Questions,
+    context: Mapping[str, Any],
+    n_sessions: int,
+    n_said: int,
+    query: str,
+    rule: Any,
+    number: int,
+    about: Mapping[str, Any],
 ) -> NormalDialog:
     names = {name: str(context[name]) for name in ("mentor", "mentee", "company")}
-    turns = [said("system", _SYSTEM.format(**names)), said("user", _QUERY.format(query=query)), asked(source={"regex": rule})]
+    system, request = questions.render("memorycode_system", **names), questions.render("memorycode_query", query=query)
+    turns = [said("system", system), said("user", request), asked(source={"regex": rule})]
     turns[1].turn_id, turns[2].turn_id = n_said + 1, n_said + 2
     personas = {name: context[name] for name in ("mentor_persona", "mentee_persona") if name in context}
     return NormalDialog(
@@ -107,4 +121,5 @@ DATASET = Dataset(
     read,
     metrics_of=metrics_of,
     max_tokens=4096,
+    questions=QUESTIONS,
 )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def read(files: Sequence[Path]) -> Iterator[Read]:
             held = whole_json(path)
             if not isinstance(held, dict):
                 raise BadRow("not_an_object", f"the file holds a {type(held).__name__}")
-            yield Read(path, 1, validated(NormalDialog, held), is_normalised=True)
+            yield Read(path, 1, _with_known_answers(validated(NormalDialog, held)), is_normalised=True)
         except BadRow as bad:
             yield Read(path, 0 if bad.reason == "unreadable_file" else 1, bad)
+
+
+def _with_known_answers(dialog: NormalDialog) -> NormalDialog:
+    """Return the dialogue. Its turn ids need not be positions, but each answer's id is its alone: rows of scores name it.
+
+    Raises:
+        BadRow: duplicate_turn_id.
+    """
+    n_turns = Counter(turn.turn_id for turn in dialog.dialog_turns)
+    shared = [turn.turn_id for turn in dialog.dialog_turns if turn.is_generated and n_turns[turn.turn_id] > 1]
+    if shared:
+        raise BadRow("duplicate_turn_id", f"turn_id {shared[0]} is an answer's and another turn's")
+    return dialog

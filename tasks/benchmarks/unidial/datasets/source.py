@@ -2,14 +2,19 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from tasks.benchmarks.raw_lines import BadRow, Fault, parse_object, read_lines
+from tasks.benchmarks.templates import Template
 from tasks.benchmarks.unidial.normal import MetricConfig, NormalDialog, NormalTurn
 
+_CHUNK = 8_000_000
+"""Letters of a long list that are read at once."""
+_BLANKS = re.compile(r"\s*")
 MOST_TOKENS = 1024
 """Of one answer, where a dataset says nothing else (section 3.2)."""
 
@@ -25,6 +30,8 @@ class Read:
     """The row's beginning, for the quarantine."""
     history: Sequence[NormalTurn] = ()
     """A long talk before the dialogue's own turns. Rows that share it share the object, and it is kept once."""
+    n_history: int | None = None
+    """Turns of the history, from its first one, that come before the dialogue's own; None for all."""
     is_normalised: bool = False
     """Whether the row was in the normalised form already: it is then kept to the letter."""
 
@@ -35,10 +42,8 @@ class FindFiles(Protocol):
     def __call__(self, folder: Path) -> Sequence[Path]: ...
 
 
-class ReadRows(Protocol):
-    """Reads the rows of a dataset's files."""
-
-    def __call__(self, files: Sequence[Path]) -> Iterator[Read]: ...
+ReadRows = Callable[..., Iterator[Read]]
+"""Reads the rows of a dataset's files. Its arguments: the files, and of a dataset that has `questions` the `Questions`, too."""
 
 
 def no_metrics(source: dict[str, Any]) -> Sequence[MetricConfig]:
@@ -61,6 +66,8 @@ class Dataset:
     """False where `metrics_of` does not look at its source, so that the source does not tell the dataset."""
     max_tokens: int = MOST_TOKENS
     """Of one answer."""
+    questions: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    """Texts around its questions that a user may replace."""
     metrics: tuple[str, ...] = field(default=())
     """What it measures, for its README and tests."""
 
@@ -110,6 +117,49 @@ def whole_json(path: Path) -> Any:
         raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
     except (ValueError, RecursionError) as fault:
         raise BadRow("broken_json", str(fault) or type(fault).__name__) from None
+
+
+def listed_json(path: Path) -> Iterator[Any]:
+    """Yield the elements of a file's JSON list one by one: LongMemEval's largest file has 2.7 GB.
+
+    Raises:
+        BadRow: unreadable_file, not_utf8, broken_json or wrong_type.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            yield from _elements(file)
+    except UnicodeDecodeError as fault:
+        raise BadRow("not_utf8", f"byte {fault.start} is not UTF-8") from None
+    except (OSError, EOFError) as fault:
+        raise BadRow("unreadable_file", str(fault)) from None
+    except RecursionError as fault:
+        raise BadRow("broken_json", type(fault).__name__) from None
+
+
+def _elements(file: IO[str]) -> Iterator[Any]:
+    decode, held, place = json.JSONDecoder().raw_decode, file.read(_CHUNK).lstrip(), 1
+    if not held.startswith("["):
+        raise BadRow("wrong_type", "the file holds no list")
+    while held[(place := _after_blanks(held, place)) : place + 1] != "]":
+        try:
+            value, end = decode(held, place)
+            end = _after_blanks(held, end)
+            if held[end : end + 1] not in (",", "]"):
+                raise ValueError("an element of the list has no end")
+        except ValueError as fault:
+            more = file.read(max(_CHUNK, len(held) - place))
+            if not more:
+                raise BadRow("broken_json", str(fault)) from None
+            held, place = held[place:] + more, 0
+            continue
+        yield value
+        place = end + (held[end] == ",")
+
+
+def _after_blanks(text: str, place: int) -> int:
+    """Return the place of the next character that is no white space."""
+    found = _BLANKS.match(text, place)
+    return found.end() if found else place
 
 
 def read_each(

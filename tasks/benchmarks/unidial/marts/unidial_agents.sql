@@ -28,4 +28,4 @@ select
 from unidial_pooled as pooled
 inner join changed
     on pooled.run_id = changed.run_id
-where pooled."by" = 'global'
+where pooled.grouping = 'global'

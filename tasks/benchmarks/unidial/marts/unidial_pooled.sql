@@ -111,7 +111,7 @@ own_turn_labels as (
     where not starts_with(label."key", '_') and not starts_with(label."key", 'raw')
 ),
 grouped as (
-    select run_id, turn_stat, dialog_stat, 'dialog' as dataset_level, 'global' as "by", null as label, value, n_unscored
+    select run_id, turn_stat, dialog_stat, 'dialog' as dataset_level, 'global' as grouping, null as label, value, n_unscored
     from dialog_values
     union all
     select turns.run_id, turns.turn_stat, stats.stat, 'turn', 'global', null, turns.value, turns.n_unscored
@@ -152,7 +152,8 @@ select
     grouped.turn_stat,
     grouped.dialog_stat,
     grouped.dataset_level,
-    grouped."by",
+    grouped.grouping,
+    grouped.grouping as "by",
     grouped.label,
     count(grouped.value) as count,
     stable_mean(grouped.value) as mean,

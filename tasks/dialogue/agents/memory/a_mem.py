@@ -19,6 +19,7 @@ from tasks.dialogue.agents.memory.remembering import (
     listed,
     read_object,
     remembering,
+    shown_as,
     text_in,
     texts_in,
 )
@@ -49,8 +50,13 @@ class Note:
 
     @property
     def text(self) -> str:
-        """What it is found by and shown as."""
+        """What it is found by."""
         return "\n".join(part for part in (self.unit.text, self.about) if part)
+
+    @property
+    def shown(self) -> str:
+        """What a model reads: round and notes, none of which can imitate another."""
+        return shown_as(user=self.unit.user, assistant=self.unit.assistant, about=self.about)
 
 
 class Notes:
@@ -61,14 +67,14 @@ class Notes:
 
     def add(self, unit: Unit) -> Thinking[None]:
         """Note a round, link it, and let it change the notes that it belongs to."""
-        reply = yield Ask("note", fill(PROMPTS["a_mem_note"], round=unit.text))
+        reply = yield Ask("note", fill(PROMPTS["a_mem_note"], round=unit.shown))
         told = read_object(reply)
         note = Note(unit, texts_in(told.get("keywords")), texts_in(told.get("tags")), text_in(told.get("context")))
         near = yield from self._nearest(note.text, NEIGHBOURS)
         self._notes[unit.number] = note
         if near:
-            shown = "\n\n".join(in_order([(one.unit.number, one.text) for one in near]))
-            reply = yield Ask("links", fill(PROMPTS["a_mem_links"], note=note.text, neighbours=shown))
+            shown = "\n\n".join(in_order([(one.unit.number, one.shown) for one in near]))
+            reply = yield Ask("links", fill(PROMPTS["a_mem_links"], note=note.shown, neighbours=shown))
             self._link(note, {one.unit.number: one for one in near}, read_object(reply))
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
@@ -77,7 +83,7 @@ class Notes:
         chosen = {note.unit.number: note for note in found}
         linked = dict.fromkeys(number for note in found for number in sorted(note.links) if number not in chosen)
         chosen |= {number: self._notes[number] for number in [*linked][:most]}
-        return Recalled(in_order([(number, note.text) for number, note in chosen.items()]))
+        return Recalled(in_order([(number, note.shown) for number, note in chosen.items()]))
 
     def _nearest(self, text: str, most: int) -> Thinking[list[Note]]:
         notes = list(self._notes.values())
@@ -106,7 +112,7 @@ class Notes:
 
 AGENT = Agent(
     name=NAME,
-    version="2",
+    version="3",
     help="remembers rounds as notes that are linked and change each other (A-Mem's method)",
     begin=remembering(Notes, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "a_mem_note", "a_mem_links")},

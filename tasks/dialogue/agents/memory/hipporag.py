@@ -1,12 +1,14 @@
-"""HippoRAG (Gutierrez et al. 2024): a graph of entities and passages, searched by personalised PageRank.
+"""HippoRAG 2 (Gutierrez et al. 2025): a graph of facts and passages, searched by personalised PageRank.
 
-Each round is a passage. The model names its entities and what is said between them; entities that mean nearly the same are
-joined. For a question the model names the entities, the nearest ones of the graph are the seeds, rarer ones the heavier, and the
-passages that the walk comes to most are recalled. Passages are seeds too, as far as they are like the question, with a small
-share (HippoRAG 2).
+Each round is a passage, and the model lists its facts. A question is linked to the facts most like it, and the model chooses
+those that help to answer it (the recognition memory). A walk begins at the entities of these facts, and with a small share at
+the passages that are like the question. The passages that it comes to most are recalled. Where no fact helps, those most like
+the question are recalled.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tasks.dialogue.agents.contract import Agent
@@ -22,126 +24,84 @@ from tasks.dialogue.agents.memory.remembering import (
     read_object,
     remembering,
     text_in,
-    texts_in,
 )
 from tasks.language.prompt import fill
 
 if TYPE_CHECKING:
+    from tasks.dialogue.agents.memory.fact_graph import Fact
     from tasks.language.embedding import Vector
 
 NAME = "hipporag"
-SYNONYM, DAMPING, PASSAGE_SHARE = 0.8, 0.5, 0.05
-"""Likeness from which two entities are joined; chance to go on; weight of a passage beside the seeds."""
 
 
 class PassageGraph:
-    """Passages, their entities, and what joins them."""
+    """Rounds as passages of a graph of facts, with the vectors of all its texts."""
 
     def __init__(self) -> None:
-        self._passages: dict[int, Unit] = {}
-        """Node -> its round."""
-        self._entities: dict[str, int] = {}
-        """Name -> its node."""
+        from tasks.dialogue.agents.memory.fact_graph import FactGraph
+
+        self._graph = FactGraph()
+        self._unit_of: dict[str, Unit] = {}
+        """Passage -> its round. A text that was said twice is one passage."""
         self._vectors: dict[str, Vector] = {}
-        """Of entities and of passages, by text."""
-        self._passages_of: dict[int, set[int]] = {}
-        """Entity's node -> the passages that name it."""
-        self._edges: dict[tuple[int, int], float] = {}
 
     def add(self, unit: Unit) -> Thinking[None]:
         """Take a round in as a passage."""
-        reply = yield Ask("facts", fill(PROMPTS["hipporag_facts"], passage=unit.text))
-        told = read_object(reply)
-        triples = [texts for one in listed(told.get("triples")) if len(texts := _named(one)) == 2]
-        names = dict.fromkeys([*_plain(texts_in(told.get("entities"))), *(name for pair in triples for name in pair)])
-        vectors: Mapping[str, Vector] = yield Embed((unit.text, *(name for name in names if name not in self._entities)))
-        self._vectors.update(vectors)
-        passage = self._node()
-        self._passages[passage] = unit
-        self._join_alike([name for name in names if name not in self._entities])
-        for name in names:
-            node = self._entities[name]
-            self._passages_of.setdefault(node, set()).add(passage)
-            self._strengthen(node, passage)
-        for first, second in triples:
-            if first != second:
-                self._strengthen(self._entities[first], self._entities[second])
+        from tasks.dialogue.agents.memory.fact_graph import fact_text
+
+        if unit.text in self._unit_of:
+            return
+        reply = yield Ask("facts", fill(PROMPTS["hipporag_facts"], passage=unit.shown))
+        facts = facts_in(read_object(reply).get("triples"))
+        names = (name for fact in facts for name in (fact[0], fact[2], fact_text(fact)))
+        new = dict.fromkeys(text for text in (unit.text, *names) if text not in self._vectors)
+        self._vectors |= yield Embed(tuple(new))
+        self._unit_of[unit.text] = unit
+        self._graph.add(unit.text, facts)
 
     def recall(self, question: str, most: int) -> Thinking[Recalled]:
-        """The passages that the walk from the question's entities comes to most."""
-        from tasks.dialogue.agents.memory.pagerank import pagerank
-
-        reply = yield Ask("question", fill(PROMPTS["hipporag_question"], question=question))
-        names = _plain(texts_in(read_object(reply).get("entities")))
-        vectors: Mapping[str, Vector] = yield Embed((question, *names))
-        seeds = [0.0] * self._n_nodes
-        for name in names:
-            node = self._nearest(name, vectors)
-            if node is not None:
-                seeds[node] += 1 / len(self._passages_of[node])
-        for passage, unit in self._passages.items():
-            alike = _likeness(vectors.get(question), self._vectors.get(unit.text))
-            seeds[passage] = PASSAGE_SHARE * max(alike, 0.0)
-        if not any(seeds):
-            seeds = [float(node in self._passages) for node in range(self._n_nodes)]
-        ranks = pagerank(self._n_nodes, self._edges, seeds, DAMPING)
-        best = sorted(self._passages, key=lambda passage: (-ranks[passage], -self._passages[passage].number))[:most]
-        return Recalled(in_order([(self._passages[one].number, self._passages[one].text) for one in best]))
-
-    @property
-    def _n_nodes(self) -> int:
-        return len(self._passages) + len(self._entities)
-
-    def _node(self) -> int:
-        return self._n_nodes
-
-    def _join_alike(self, new: Sequence[str]) -> None:
-        """Make entities, and join each to those before it that mean nearly the same."""
-        import numpy as np
-
-        for name in new:
-            self._entities[name] = self._node()
-        known = [name for name in self._entities if name in self._vectors]
-        fresh = [name for name in new if name in self._vectors]
-        if not fresh:
-            return
-        alike = np.stack([self._vectors[name] for name in known]) @ np.stack([self._vectors[name] for name in fresh]).T
-        for row, column in np.argwhere(alike >= SYNONYM):
-            first, second = self._entities[known[row]], self._entities[fresh[column]]
-            if first < second:
-                self._strengthen(first, second, float(alike[row, column]))
-
-    def _strengthen(self, first: int, second: int, weight: float = 1.0) -> None:
-        pair = (min(first, second), max(first, second))
-        self._edges[pair] = self._edges.get(pair, 0.0) + weight
-
-    def _nearest(self, name: str, vectors: "Mapping[str, Vector]") -> int | None:
-        """The entity of that name, or the one that is most like it; None in a graph without entities."""
-        if name in self._entities or name not in vectors or not self._entities:
-            return self._entities.get(name)
-        return self._entities[max(self._entities, key=lambda other: _likeness(vectors[name], self._vectors.get(other)))]
+        """Recall the passages that the walk from the question's facts comes to most."""
+        asked: Mapping[str, Vector] = yield Embed((question,))
+        vectors = {**self._vectors, **asked}
+        scores = self._graph.linked_facts(vectors, question)
+        chosen: Sequence[Fact] = ()
+        if scores:
+            facts = json.dumps([list(fact) for fact in scores], ensure_ascii=False)
+            reply = yield Ask("filter", fill(PROMPTS["hipporag_filter"], question=question, facts=facts))
+            chosen = chosen_facts(read_object(reply).get("facts"), tuple(scores))
+        if chosen:
+            found = self._graph.walk_scores(vectors, question, chosen, scores)
+        else:
+            found = self._graph.dense_scores(vectors, question)
+        best = sorted(found, key=lambda passage: (-found[passage], -self._unit_of[passage].number))[:most]
+        return Recalled(in_order([(self._unit_of[passage].number, self._unit_of[passage].shown) for passage in best]))
 
 
-def _likeness(first: "Vector | None", second: "Vector | None") -> float:
-    return 0.0 if first is None or second is None else float(first @ second)
+def facts_in(given: Any) -> "tuple[Fact, ...]":
+    """Return the facts of an answer, each once, without those that are no triple or lack a subject or an object."""
+    from tasks.dialogue.agents.memory.fact_graph import plain
+
+    facts: dict[Fact, None] = {}
+    for one in listed(given):
+        parts = [plain(text_in(part)) for part in listed(one)]
+        if len(parts) == 3 and parts[0] and parts[2]:
+            facts[parts[0], parts[1], parts[2]] = None
+    return tuple(facts)
 
 
-def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.lower() for name in names))
-
-
-def _named(triple: Any) -> tuple[str, ...]:
-    """First and last of subject, relation, object; nothing where an answer has something else."""
-    parts = listed(triple)
-    return tuple(name.lower() for one in (parts[0], parts[-1]) if (name := text_in(one))) if len(parts) == 3 else ()
+def chosen_facts(given: Any, candidates: "Sequence[Fact]") -> "tuple[Fact, ...]":
+    """Return the candidate that is most like each of the facts of an answer."""
+    by_text = {str(fact): fact for fact in candidates}
+    written = [str([text_in(part) for part in listed(one)]) for one in listed(given) if len(listed(one)) == 3]
+    return tuple(by_text[get_close_matches(one, by_text, n=1, cutoff=0.0)[0]] for one in written)
 
 
 AGENT = Agent(
     name=NAME,
-    version="2",
-    help="remembers rounds as passages of a graph of entities, searched by personalised PageRank (HippoRAG's method)",
+    version="3",
+    help="remembers rounds as passages of a graph of facts, searched by personalised PageRank (HippoRAG 2's method)",
     begin=remembering(PassageGraph, NAME),
-    prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_question")},
+    prompts={name: PROMPTS[name] for name in ("recalled", "hipporag_facts", "hipporag_filter")},
     calls_per_turn=3,
     calls_per_context_round=1,
     needs_embedder=True,

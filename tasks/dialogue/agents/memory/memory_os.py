@@ -78,17 +78,17 @@ class Stores:
         recent, memories = tuple(self._recent), list[str]()
         if self._segments:
             pages = yield from self._pages(question, most)
-            memories += in_order([(page.number, page.text) for page in pages])
+            memories += in_order([(page.number, page.shown) for page in pages])
         if self._profile:
-            memories.append(f"The user: {self._profile}")
+            memories.append(f"The user: {' '.join(self._profile.split())}")
         for who, facts in self._facts.items():
             if facts:
                 near = yield from _nearest(question, facts, most)
-                memories.append("\n".join((f"Known of the {who}:", *(f"- {fact}" for fact in near))))
+                memories.append("\n".join((f"Known of the {who}:", *(f"- {' '.join(fact.split())}" for fact in near))))
         return Recalled(tuple(memories), recent)
 
     def _file(self, page: Unit) -> Thinking[Segment]:
-        reply = yield Ask("page", fill(PROMPTS["memoryos_page"], round=page.text))
+        reply = yield Ask("page", fill(PROMPTS["memoryos_page"], round=page.shown))
         told = read_object(reply)
         subject, keywords = text_in(told.get("subject")) or page.text, {word.lower() for word in texts_in(told.get("keywords"))}
         likeness = yield from self._likeness(subject, keywords)
@@ -124,7 +124,7 @@ class Stores:
 
     def _learn(self, segment: Segment) -> Thinking[None]:
         """Take what lasts from a hot segment's new pages."""
-        shown = "\n\n".join(page.text for page in segment.pages[segment.n_read :])
+        shown = "\n\n".join(page.shown for page in segment.pages[segment.n_read :])
         reply = yield Ask("profile", fill(PROMPTS["memoryos_profile"], profile=self._profile or "-", rounds=shown))
         told = read_object(reply)
         self._profile = text_in(told.get("profile")) or self._profile
@@ -146,7 +146,7 @@ def _product(vectors: "Mapping[str, Vector]", first: str, second: str) -> float:
 
 AGENT = Agent(
     name=NAME,
-    version="2",
+    version="3",
     help="remembers the last rounds, older ones by subject, and what lasts about the user (MemoryOS's method)",
     begin=remembering(Stores, NAME),
     prompts={name: PROMPTS[name] for name in ("recalled", "memoryos_page", "memoryos_profile")},

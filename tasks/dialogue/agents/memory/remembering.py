@@ -15,19 +15,21 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.errors import ConfigError
 from tasks.dialogue.agents.contract import AgentRequest, BeginDialogue, MakeSeat
+from tasks.dialogue.agents.memory.shared_talk import SharedTalk, shared
 from tasks.dialogue.chat_subject import ChatSubject, messages_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import observe
 from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import Message
 from tasks.language.prompt import PromptTexts, fill
+from tasks.language.quotation import json_line
 
 if TYPE_CHECKING:
     from tasks.language.embedding import TextVectors, Vector
 
 PROMPTS = PromptTexts(
     "tasks.dialogue.agents.memory",
-    ("recalled", "hipporag_facts", "hipporag_question", "a_mem_note", "a_mem_links", "memoryos_page", "memoryos_profile"),
+    ("recalled", "hipporag_facts", "hipporag_filter", "a_mem_note", "a_mem_links", "memoryos_page", "memoryos_profile"),
 )
 SHORT, FEW, MANY = 10, 3, 10
 """Messages from which a dialogue is long; memories recalled in a short and in a long one (UniDial-EvalKit section 4.2)."""
@@ -42,6 +44,8 @@ class Ask:
 
     purpose: str
     prompt: str
+    is_shared: bool = False
+    """Whether it is about a talk that other dialogues have before them, too."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,14 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """Both messages."""
+        """Both messages, as they are embedded."""
         said = (("User", self.user), ("Assistant", self.assistant))
         return "\n".join(f"{who}: {words}" for who, words in said if words)
+
+    @property
+    def shown(self) -> str:
+        """Both messages as a model reads them: neither can imitate the other."""
+        return shown_as(user=self.user, assistant=self.assistant)
 
     def beyond(self, known: "Unit") -> "Unit":
         """What it holds beyond what was known of it: some histories show a round's later messages within it."""
@@ -103,8 +112,8 @@ class RememberingSubject:
 
     role = Role.ASSISTANT
 
-    def __init__(self, chat: ChatSubject, vectors: "TextVectors", memory: Memory) -> None:
-        self._chat, self._vectors, self._memory = chat, vectors, memory
+    def __init__(self, chat: ChatSubject, vectors: "TextVectors", memory: Memory, talk: SharedTalk) -> None:
+        self._chat, self._vectors, self._memory, self._shared = chat, vectors, memory, talk
         self._seen: tuple[Unit, ...] = ()
         """Rounds of the talk as they were when the memory took them in."""
         self._n_taken = 0
@@ -136,15 +145,17 @@ class RememberingSubject:
                 where = f"round {turn} of {transcript.dialog.dialog_id}"
                 raise ValueError(f"{where} lacks the answer for {asked.purpose!r}: was its agent changed without a new version?")
             if asked is not None:
-                step = await self._chat.answer(transcript, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT)
+                opening = self._shared.opening(transcript) if asked.is_shared else transcript
+                step = await self._chat.answer(opening, (Message(Role.USER, asked.prompt),), StepKind.ARTIFACT)
+                labels = ((PURPOSE, asked.purpose), *self._shared.labels(asked, transcript))
                 # What it says beside a tool that it was not offered is its answer: nobody would run the tool.
-                kept = {"kind": StepKind.ARTIFACT, "calls": (), "labels": ((PURPOSE, asked.purpose),)}
+                kept = {"kind": StepKind.ARTIFACT, "calls": (), "labels": labels}
                 return step.model_copy(update=kept) if isinstance(step, Step) else step
         return await self._chat.answer(transcript, self._shown(transcript))
 
     async def _go_on(self, transcript: Transcript) -> Ask | None:
         """Think on in a round, with its kept answers; what is to be asked next, or None at the round's end."""
-        answers = [step.content for step in transcript.taken if step.kind is StepKind.ARTIFACT]
+        answers = [step for step in transcript.taken if step.kind is StepKind.ARTIFACT]
         if self._thinking is None:
             self._thinking, self._told = self._think(transcript), 0
             self._wanted = None
@@ -154,23 +165,31 @@ class RememberingSubject:
             while True:
                 if isinstance(self._wanted, Embed):
                     self._wanted = self._thinking.send(await self._embedded(self._wanted.texts))
-                elif self._told < len(answers):
+                    continue
+                own = answers[self._told] if self._told < len(answers) else None
+                if own is not None and self._shared.fits(self._wanted, own, transcript):
                     self._told += 1
-                    self._wanted = self._thinking.send(answers[self._told - 1])
+                    self._shared.keep(self._wanted, own.content, transcript)
+                    self._wanted = self._thinking.send(own.content)
+                elif (answer := await self._shared.find(self._wanted, transcript)) is not None:
+                    self._wanted = self._thinking.send(answer)
                 else:
                     return self._wanted
         except StopIteration as done:
+            await self._shared.leave(transcript)
             self._recalled, self._thinking = done.value, None
             self._round = transcript.turn
             return None
 
     def _think(self, transcript: Transcript) -> Thinking[Recalled]:
         units, question = units_of([m for m in self._talk(transcript) if m.role is not Role.SYSTEM])
+        n_shared = 0 if self._seen else self._shared.n_units(transcript, units)
         for place, unit in enumerate(units):
             new = unit.beyond(self._seen[place]) if place < len(self._seen) else unit
             if new.text:
                 self._n_taken += 1
-                yield from self._memory.add(replace(new, number=self._n_taken))
+                taking = self._memory.add(replace(new, number=self._n_taken))
+                yield from shared(taking) if place < n_shared else taking
         self._seen = tuple(units)
         if not units:
             return Recalled()
@@ -248,12 +267,22 @@ def remembering(make: Callable[[], Memory], name: str) -> BeginDialogue:
         if vectors is None:
             raise ConfigError(f"agent {name} compares texts by their vectors: name an embedder by --embedder SPEC")
 
-        def seat(history: HistoryPolicy) -> RememberingSubject:
-            return RememberingSubject(ChatSubject(request.model, request.sampling, history), vectors, make())
+        talk = SharedTalk(request.talk_answers, request.sampling)
 
-        yield seat
+        def seat(history: HistoryPolicy) -> RememberingSubject:
+            return RememberingSubject(ChatSubject(request.model, request.sampling, history), vectors, make(), talk)
+
+        try:
+            yield seat
+        finally:
+            await talk.aclose()
 
     return begin
+
+
+def shown_as(**texts: str) -> str:
+    """Return texts by name on one line of JSON; empty ones are left out."""
+    return json_line({name: text for name, text in texts.items() if text})
 
 
 def read_object(reply: str) -> dict[str, Any]:

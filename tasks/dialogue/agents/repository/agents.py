@@ -7,7 +7,7 @@ from sandbox.workspace.interface import programs_of
 from schemas.dialog import HistoryPolicy
 from schemas.errors import ConfigError, SandboxUnavailable
 from tasks.dialogue.agents.contract import Agent, AgentOption, AgentRequest, MakeSeat
-from tasks.dialogue.agents.repository.loop import MOST_STEPS, RepositorySeat
+from tasks.dialogue.agents.repository.loop import MOST_STEPS, USUAL_STEPS, RepositorySeat
 from tasks.dialogue.agents.repository.opening import opened_meanwhile
 from tasks.dialogue.workspaces import SeatWorkspace, Workspaces
 from tasks.language.prompt import PromptTexts, fill
@@ -30,12 +30,13 @@ def repository_agent(name: str, prompt: str, help: str) -> Agent:
     steps = tuple(str(n) for n in range(1, MOST_STEPS + 1))
     return Agent(
         name=name,
-        version="2",
+        version="3",
         help=help,
         begin=begin,
         options=(AgentOption(STEPS, str(MOST_STEPS), "most answers of the model in a dialogue", steps),),
         prompts=texts,
         calls_per_turn=MOST_STEPS,
+        usual_calls=USUAL_STEPS,
     )
 
 

@@ -13,19 +13,21 @@ from typing import Any
 from schemas.dialog import Role
 from schemas.episode import Step, StepKind, ToolCall
 from schemas.run import Sampling
+from tasks.dialogue.agents.repository.conversation import accepted_size, malformed, prompt_of, room_of
 from tasks.dialogue.agents.repository.labels import (
     CONTEXT,
-    DROPPED,
     ENDED,
     FINISHED,
+    MALFORMED,
     PATCH,
     SENT_BY_TOOL,
     STEP_LIMIT,
     n_answers,
 )
 from tasks.dialogue.agents.repository.taking import take_patch
-from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, Bash, EditFile, Finish, MessageUser
+from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, Bash, EditFile, Finish, MessageUser
 from tasks.dialogue.answered import answered_step
+from tasks.dialogue.chat_subject import refusal_of
 from tasks.dialogue.seats import Stop
 from tasks.dialogue.tools import Tool, observe
 from tasks.dialogue.transcript import Transcript
@@ -33,11 +35,9 @@ from tasks.dialogue.workspaces import SeatWorkspace
 from tasks.language.chat_model import ChatModel, ChatRequest, Completion, Message
 
 MOST_STEPS = 100
-_KEPT_OBSERVATIONS = (12, 6, 3, 1, 0)
-"""How many of the latest observations stay, in turn, where the conversation is longer than the context."""
-_NOT_KEPT = "[an old observation, left out since the context is full]"
-_EMPTY = "Your answer is empty. Call a tool, write to the user, or call finish."
-_MALFORMED, _ENDS = "malformed", "ends"
+USUAL_STEPS = 50
+"""Answers of the model in a dialogue, on average over four models (Dialogue-SWEBench Table 1: 50 to 61)."""
+_ENDS = "ends"
 
 
 @dataclass(frozen=True)
@@ -95,23 +95,26 @@ class RepositorySeat:
         return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
 
     async def _answer(self, transcript: Transcript) -> Step | Stop:
-        dropped = 0
+        """The model's answer. Where the context is full, old observations are left out, from then on for good."""
+        before = room = room_of(transcript.steps)
         asked: list[Completion] = []
-        for kept in (None, *_KEPT_OBSERVATIONS):
-            messages, n_left_out = _messages(self.system, transcript, kept)
-            if kept is not None and n_left_out == dropped:
-                continue  # the conversation that was asked with before
-            dropped = n_left_out
-            answer = await self.model.complete(self._request(transcript, messages))
-            asked.append(answer)
-            if answer.content or answer.calls or answer.finish_reason != "context_length":
-                break
-        else:
-            return await self._patch(transcript, CONTEXT, asked)
-        step = _step(transcript, asked)
-        labels = ((DROPPED, str(dropped)),) if dropped else ()
-        if not step.content.strip() and not step.calls:
-            return step.model_copy(update={"kind": StepKind.ARTIFACT, "labels": (*labels, (_MALFORMED, "empty"))})
+        while True:
+            prompt = prompt_of(self.system, transcript, room.n_dropped)
+            if room.fits(prompt):
+                answer = await self.model.complete(self._request(transcript, prompt.messages))
+                asked.append(answer)
+                if answer.content or answer.calls or answer.finish_reason != "context_length":
+                    break
+                is_first = len(asked) == 1
+                room = room.refused(prompt, accepted_size(self.system, transcript, room.n_dropped) if is_first else prompt.size)
+            if not prompt.n_shown:
+                return await self._patch(transcript, CONTEXT, asked)
+            room = room.shortened(prompt)
+        if refusal := refusal_of(asked[-1], self.model, transcript):
+            return replace(refusal, n_calls=sum(one.n_calls for one in asked))
+        step, labels = _step(transcript, asked), room.labels(before)
+        if (why := malformed(asked[-1])) is not None:
+            return step.model_copy(update={"kind": StepKind.ARTIFACT, "labels": (*labels, (MALFORMED, why))})
         return step.model_copy(update={"labels": labels})
 
     def _request(self, transcript: Transcript, messages: tuple[Message, ...]) -> ChatRequest:
@@ -162,35 +165,6 @@ def _is_to_end(transcript: Transcript) -> bool:
 def _argument(call: ToolCall, name: str) -> str:
     given: Any = json.loads(call.arguments or "{}", strict=False)
     return str(given.get(name, ""))
-
-
-def _messages(system: str, transcript: Transcript, kept: int | None) -> tuple[tuple[Message, ...], int]:
-    """The conversation as the model sees it, and how many observations it leaves out.
-
-    The user's reply to a message that was sent by a tool stands where the call's result belongs.
-
-    Args:
-        kept: how many of the latest observations stay; None for all.
-    """
-    places = [n for n, step in enumerate(transcript.steps) if step.kind is StepKind.OBSERVATION and step.content != SENT]
-    left_out = frozenset() if kept is None else frozenset(places[: max(0, len(places) - kept)])
-    messages = [Message(Role.SYSTEM, system)]
-    asks: int | None = None
-    for n, step in enumerate(transcript.steps):
-        if step.kind is StepKind.ARTIFACT:
-            if any(name == _MALFORMED for name, _ in step.labels):
-                messages.append(Message(Role.USER, _EMPTY))
-        elif step.kind is StepKind.OBSERVATION:
-            messages.append(Message(Role.TOOL, _NOT_KEPT if n in left_out else step.content, (), step.call_id))
-            asks = len(messages) - 1 if step.content == SENT else asks
-        elif step.kind is StepKind.MESSAGE and step.role is Role.ASSISTANT and asks is not None:
-            continue  # the call says it already
-        elif step.kind is StepKind.MESSAGE and step.role is Role.USER and asks is not None:
-            messages[asks] = replace(messages[asks], content=step.content)
-            asks = None
-        else:
-            messages.append(Message(step.role, step.content, step.calls, step.call_id))
-    return tuple(messages), len(left_out)
 
 
 def _step(transcript: Transcript, asked: Sequence[Completion]) -> Step:

@@ -13,7 +13,7 @@ from flows.text.listings import listing
 from schemas.episode import Episode
 from schemas.errors import UnknownName, UsageError
 from schemas.lake.records import RunEpisode, RunRecord
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from tasks.benchmarks import known_builds
 from tasks.benchmarks.convcode.log_files.logs import static_dialogs
 from tasks.storage.home import Home
@@ -133,7 +133,7 @@ def test_of_a_model_the_latest_finished_run_of_each_setting_is_taken(home: Path,
     keep(spec(EXPERT, seed=2), finished_at="2026-03-01T00:00:00+00:00", status="withheld")
     novice = keep(spec(NOVICE))
     keep(spec("live[none]"))
-    keep(spec(EXPERT, subject=ModelIdentity(provider=Provider.RECORDED, name="other")))
+    keep(spec(EXPERT, subject=ModelIdentity(provider="recorded", name="other")))
     lines = told(home, tmp_path / "logs", model="lab/subject")
     assert lines == (
         f"{NOVICE}: 3 logs of 4 tasks, from run {novice.run_id[:12]}",
@@ -145,7 +145,7 @@ def test_of_a_model_the_latest_finished_run_of_each_setting_is_taken(home: Path,
 def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -> None:
     run, twin, none = keep(), keep(spec(EXPERT, seed=1)), keep(spec("live[none]"))
     open_run = keep(spec(NOVICE), status="incomplete")
-    keep(spec(NOVICE, subject=ModelIdentity(provider=Provider.OPENAI, name="lab/subject")))
+    keep(spec(NOVICE, subject=ModelIdentity(provider="openai", name="lab/subject")))
     out = tmp_path / "logs"
     with pytest.raises(UnknownName, match=r"unknown build 'convcode-log'; known: .*convcode-logs"):
         build(Home.at(home), "convcode-log", (), MODEL, out, replace=False)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from flows.cli.exports.dataset_folder import TABLES
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import Run
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def lake(tmp_path_factory: pytest.TempPathFactory) -> SmallLake:
     lake = SmallLake(tmp_path_factory.mktemp("dataset") / "home").write_all()
     name = "<script>x</script>\n---\n# owned | a"
-    hostile = Run(lake.home, ModelIdentity(provider=Provider.RECORDED, name=name, weights_digest="c" * 32), samples=1)
+    hostile = Run(lake.home, ModelIdentity(provider="recorded", name=name, weights_digest="c" * 32), samples=1)
     lake.write_model(hostile.subject, None, None)
     lake.write_simple(hostile)
     publish(lake.home)

@@ -8,11 +8,12 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, ToolCall
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from schemas.verdict import JudgeVerdict
 from tests.flows.parley_command import parley
 from tests.warehouse.small_lake import SmallLake
 from tests.warehouse.small_run import FRACTION, IA, Run
+from warehouse.connect import query
 from warehouse.publication.publish import publish
 
 pytestmark = pytest.mark.slow
@@ -51,6 +52,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> SmallLake:
         "judge": "j",
         "judgement_id": "1",
         "raw": "because",
+        "n_calls": 1,
+        "input_tokens": 40,
+        "output_tokens": 7,
     }
     ratings = [
         JudgeVerdict.model_validate({**shared, "turn": 1, "dimension": "clear", "value": 4.0}),
@@ -62,7 +66,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> SmallLake:
 
 
 def tool_run(lake: SmallLake) -> Run:
-    return ToolRun(lake.home, ModelIdentity(provider=Provider.RECORDED, name="tools", weights_digest="c" * 32), samples=1)
+    return ToolRun(lake.home, ModelIdentity(provider="recorded", name="tools", weights_digest="c" * 32), samples=1)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +121,24 @@ def test_tests_have_their_output_and_usage_is_whole_or_absent(lake: SmallLake, l
 
 
 @INSTALLED
+def test_token_totals_are_those_of_the_costs(lake: SmallLake, logs: dict[str, Any]) -> None:
+    _, rows = query(
+        lake.home, "select run_id, role, input_tokens, output_tokens from costs where n_unknown_tokens = 0 and calls > 0"
+    )
+    assert {role for _, role, *_ in rows} == {"subject", "judge"}
+    for run_id, role, *tokens in rows:
+        if run_id not in logs:
+            continue
+        name = "judge r" if role == "judge" else role
+        stats = logs[run_id].stats.role_usage[name]
+        assert [stats.input_tokens, stats.output_tokens] == tokens
+        samples = [one.role_usage[name] for one in logs[run_id].samples if name in one.role_usage]
+        assert [sum(one.input_tokens for one in samples), sum(one.output_tokens for one in samples)] == tokens
+    of_tools = logs[tool_run(lake).run_id].stats
+    assert of_tools.model_usage["j"] == of_tools.role_usage["judge r"]
+
+
+@INSTALLED
 def test_each_answer_is_a_call_of_the_model_with_its_tokens_and_latency(lake: SmallLake, logs: dict[str, Any]) -> None:
     sample = next(one for one in logs[lake.alpha_2.run_id].samples if (one.id, one.epoch) == ("P1", 2))
     calls = [event for event in sample.events if event.event == "model"]
@@ -143,9 +165,12 @@ def test_tool_calls_artifacts_and_ratings_come_back(lake: SmallLake, logs: dict[
 
 @INSTALLED
 def test_inspects_data_frames_show_a_run(lake: SmallLake, logs: dict[str, Any]) -> None:
-    analysis = pytest.importorskip("inspect_ai.analysis", reason="this inspect_ai has no data frames")
+    from inspect_ai import analysis  # pyright: ignore[reportMissingImports]
+
     frame = analysis.samples_df(str(lake.home.parent / "logs"), quiet=True)
     assert len(frame) == 15
+    whole = sum(usage.total_tokens for log in logs.values() for one in log.samples for usage in one.model_usage.values())
+    assert frame["total_tokens"].sum() == whole > 0
     messages = analysis.messages_df(str(lake.home.parent / "logs"), quiet=True)
     assert set(messages["role"]) == {"user", "assistant", "tool"}
 

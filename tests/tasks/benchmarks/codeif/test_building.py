@@ -14,7 +14,7 @@ from sandbox import registry
 from sandbox.judging.function_tests import run_program
 from schemas.errors import ConfigError
 from schemas.problem import SuiteKind
-from schemas.run import Limits, ModelIdentity, Provider
+from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.construction.building import REJECTED, STRATEGY_LIST, TASKS
@@ -69,7 +69,7 @@ BOTH = "def double(n):\n    if isinstance(n, str):\n        raise TypeError('num
 class Author:
     """Answers by what it is asked."""
 
-    identity: ModelIdentity = field(default_factory=lambda: ModelIdentity(provider=Provider.RECORDED, name="a", revision="1"))
+    identity: ModelIdentity = field(default_factory=lambda: ModelIdentity(provider="recorded", name="a", revision="1"))
     asked: list[ChatRequest] = field(default_factory=list[ChatRequest])
 
     async def complete(self, request: ChatRequest) -> Completion:

@@ -9,7 +9,7 @@ from schemas.dialog import Role
 from schemas.episode import StopReason
 from schemas.errors import ConfigError, UnknownName
 from schemas.problem import SuiteKind
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.codeif import BENCHMARK
 from tasks.benchmarks.codeif.cast import user_texts
@@ -25,7 +25,7 @@ PROMPT_TEXTS = {"base": "{task}", "follow_up": "{requirement}"}
 class Numbered:
     """Answers `answer n` in round n and keeps what it was asked."""
 
-    identity = ModelIdentity(provider=Provider.CONTROL, name="numbered")
+    identity = ModelIdentity(provider="control", name="numbered")
 
     def __init__(self) -> None:
         self.asked: list[ChatRequest] = []

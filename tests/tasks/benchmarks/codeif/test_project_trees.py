@@ -8,7 +8,7 @@ import pytest
 from sandbox.backends.unisolated import UnisolatedSandbox
 from schemas.dialog import MISSING, Dialog
 from schemas.errors import SandboxUnavailable
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from schemas.verdict import Outcome
 from tasks.benchmarks.codeif import BENCHMARK, SAMPLE_REPOSITORIES
 from tasks.benchmarks.codeif.repositories.repository import PACKAGES_FOLDER, RESOURCE
@@ -21,7 +21,7 @@ from tasks.storage.home import Home
 from tasks.worker.deciding import answers_of, decide
 from tasks.worker.jobs import ExecuteItem
 from tasks.worker.placed_programs import program_in_place
-from tasks.worker.program_runner import program_id
+from tasks.worker.program_book import ProgramFacts
 from tests.tasks.benchmarks.codeif.dialogues import episode_of
 from tests.tasks.benchmarks.codeif.test_repository import PROJECTS, sample, wanted
 
@@ -31,7 +31,7 @@ SPEC = RunSpec(
     setting="static",
     dataset_version=SAMPLE_REPOSITORIES,
     dataset_digest="d",
-    subject=ModelIdentity(provider=Provider.OPENAI, name="m", revision="1"),
+    subject=ModelIdentity(provider="openai", name="m", revision="1"),
 )
 
 
@@ -73,7 +73,7 @@ def test_other_packages_renew_verdicts_and_no_dialogue(tmp_path: Path) -> None:
     ids = set[str]()
     for staged in (before, after):
         one = wanted(staged.problems[0], staged.dialogs[0], "x")
-        ids.add(program_id(SPEC, "here", one.kind, one.code, one.tests, one.place))
+        ids.add(ProgramFacts(SPEC.runner_version, "here", SPEC.limits, ()).id_of(one))
     assert len(ids) == 2
 
 

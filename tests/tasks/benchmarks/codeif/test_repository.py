@@ -124,7 +124,7 @@ def ran(wanted: WantedProgram) -> ProgramVerdict:
 
 
 def wanted(problem: Problem, dialog: Dialog, code: str) -> WantedProgram:
-    return wanted_programs(problem, dialog, dialog.instruction_ids, code)[0]
+    return wanted_programs(problem, dialog, dialog.instruction_ids, code, {})[0]
 
 
 @pytest.mark.slow

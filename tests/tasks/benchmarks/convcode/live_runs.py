@@ -13,7 +13,7 @@ from schemas.dialog import Dialog
 from schemas.episode import Episode, Step, StopReason
 from schemas.feedback import VerbalFeedback
 from schemas.problem import Problem, SuiteKind
-from schemas.run import Limits, ModelIdentity, Provider, RunSpec, Sampling
+from schemas.run import Limits, ModelIdentity, RunSpec, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode.cast import cast
 from tasks.benchmarks.convcode.settings import COVERAGE, LIVE, TURNS
@@ -88,7 +88,7 @@ class Programs:
 
 
 def _recorded(name: str, answers: Mapping[tuple[str, int, int], str]) -> RecordedModel:
-    return RecordedModel(ModelIdentity(provider=Provider.RECORDED, name=name), Recording(digest=name, answers=answers))
+    return RecordedModel(ModelIdentity(provider="recorded", name=name), Recording(digest=name, answers=answers))
 
 
 def subject(plots: Mapping[str, Plot]) -> RecordedModel:

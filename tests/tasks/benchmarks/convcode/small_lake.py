@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from schemas.content_id import canonical_json, content_id
 from schemas.lake.records import ModelRecord, QualityCheck, RunEpisode, RunRecord
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from schemas.score import Score
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.convcode.scoring import MARTS, score
@@ -16,12 +16,12 @@ from tests.tasks.benchmarks.convcode.played import DATASET, problem
 from tests.warehouse.small_run import write_part
 from warehouse.publication.publish import publish
 
-SIMULATOR = ModelIdentity(provider=Provider.OPENAI, name="speaker", revision="1")
+SIMULATOR = ModelIdentity(provider="openai", name="speaker", revision="1")
 NOW = "2026-01-02T00:00:00Z"
 Tasks = Sequence[tuple[Played, ...]]
 
 
-def model(name: str, provider: Provider = Provider.OPENAI) -> ModelIdentity:
+def model(name: str, provider: str = "openai") -> ModelIdentity:
     """A model under test."""
     return ModelIdentity(provider=provider, name=name, revision="1")
 

@@ -12,7 +12,7 @@ from sandbox.judging.function_tests import run_program
 from schemas.content_id import content_id
 from schemas.dialog import Role
 from schemas.problem import SuiteKind
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.convcode import BENCHMARK
 from tasks.benchmarks.convcode.stage import live_dialog
@@ -119,7 +119,7 @@ def recorded(folder: Path, name: str, answers: Mapping[int, str]) -> Overheard:
     path = folder / f"{name}.jsonl"
     lines = ({"problem_id": PROBLEM.problem_id, "turn": turn, "content": text} for turn, text in answers.items())
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return Overheard(RecordedModel(ModelIdentity(provider=Provider.RECORDED, name=name), load_recording(path)))
+    return Overheard(RecordedModel(ModelIdentity(provider="recorded", name=name), load_recording(path)))
 
 
 class Programs:

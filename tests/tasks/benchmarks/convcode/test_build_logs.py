@@ -10,7 +10,7 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import Episode, StopReason
 from schemas.errors import UsageError
-from schemas.run import ModelIdentity, Provider
+from schemas.run import ModelIdentity
 from tasks.benchmarks.convcode.feedback_texts import ALL_PASS, NO_SYNTAX_ERRORS
 from tasks.benchmarks.convcode.log_files.build_logs import BUILD, owns, write_logs
 from tasks.benchmarks.convcode.log_files.log_names import EVAL_SUFFIX
@@ -167,7 +167,7 @@ def _with(run: FinishedRun, *episodes: Episode) -> FinishedRun:
 
 
 def _other_specs() -> Iterator[Any]:
-    other = ModelIdentity(provider=Provider.RECORDED, name="other")
+    other = ModelIdentity(provider="recorded", name="other")
     yield pytest.param({"subject": other}, "of one model.*recorded:lab/subject.*recorded:other", id="model")
     yield pytest.param({"simulator": other}, "of one simulator.*recorded:speaker.*recorded:other", id="simulator")
     yield pytest.param({"dataset_version": "mbpp"}, "of one dataset version.*sample.*mbpp", id="dataset")

@@ -9,7 +9,6 @@ import pytest
 
 from flows.cli.exports.exporting import export_table
 from schemas.errors import ConfigError, UnknownName, UsageError
-from schemas.run import Provider
 from tasks.benchmarks.convcode.exports import EXPORTS
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.convcode.played import live, static
@@ -37,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lake.run(model(name), REPLAYED, (static(replayed, 3),))
     lake.run(model("a"), EXPERT, (live("----"),), {"turns": "2"}, SIMULATOR)
     lake.run(model("live-only"), EXPERT, (live("----"),), TURNS, SIMULATOR)
-    for other in (model("reference-7b"), model("gold", Provider.CONTROL)):
+    for other in (model("reference-7b"), model("gold", "control")):
         lake.run(other, EXPERT, (live("----"),), TURNS, SIMULATOR)
         lake.run(other, REPLAYED, (static("+---", 3),))
     lake.run(model("e"), EXPERT, (live("----"), live("----", name="Sample/2")), TURNS, SIMULATOR, finished_at=LATER)
@@ -117,7 +116,7 @@ def spoken_to(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lake.run(model(name), SPEAKERS[0], (live(played), live("+", name="Sample/2")), one, simulator)
     lake.run(model("a"), SPEAKERS[1], (live("-+"), live("-+", name="Sample/2")), one)
     lake.run(model("a"), SPEAKERS[2], (live("-+"),), one | SHOWN, SIMULATOR)
-    lake.run(model("gold", Provider.CONTROL), SPEAKERS[0], (live("+"),), one, SIMULATOR)
+    lake.run(model("gold", "control"), SPEAKERS[0], (live("+"),), one, SIMULATOR)
     lake.publish()
     return lake.home
 
@@ -167,7 +166,7 @@ def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake.run(a, "live[f_c]", (live("--"),), TURNS, finished_at=LATER, dataset_version="mbpp")
     lake.run(a, REPLAYED, (static("+---", 3),))
     lake.run(model("b"), "live[f_c]", (live("i"),), TURNS)
-    lake.run(model("gold", Provider.CONTROL), "live[none]", (live("+"),))
+    lake.run(model("gold", "control"), "live[none]", (live("+"),))
     lake.publish()
     return lake.home
 

@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sandbox import registry
-from sandbox.judging.patched_repository import PatchProgram, run_patch
-from sandbox.workspace.interface import ENVIRONMENT_PLACE
+from sandbox.decoys.patches import audit_patch
+from sandbox.judging.patched_repository import OpenPlace, PatchProgram, run_patch
 from sandbox.workspace.workspace import Workspace, open_workspace, workspaces_of
+from schemas.audit import Audited
 from schemas.problem import Problem
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.contract import Staged
@@ -33,15 +34,28 @@ def furnished_sample(home: Home) -> Staged:
 
 def grade(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap") -> ProgramVerdict:
     """The verdict on a patch."""
+    assert problem.repo is not None
+    limits = BENCHMARK.programs.limits
+    return run_patch(places_of(home, sandbox), TreeStore(home.trees), PatchProgram(patch, problem.repo), limits)
+
+
+def audited(home: Home, problem: Problem, patch: str, sandbox: str = "bubblewrap") -> Audited:
+    """What the audit says of a patch that passes."""
+    assert problem.repo is not None
+    program, limits = PatchProgram(patch, problem.repo), BENCHMARK.programs.limits
+    return audit_patch(places_of(home, sandbox), TreeStore(home.trees), program, problem.reference_code, limits, "a seed")
+
+
+def places_of(home: Home, sandbox: str) -> OpenPlace:
+    """What opens a tree of the home with its environment."""
     trees, environments, opened = TreeStore(home.trees), Environments(home.environments), registry.load(sandbox)
 
     def open_place(tree: str, environment: str) -> AbstractContextManager[Workspace]:
-        shown = {ENVIRONMENT_PLACE: str(environments.folder(environment))} if environment else {}
+        shown = environments.shown(environment) if environment else {}
         limits = BENCHMARK.programs.limits
         return open_workspace(workspaces_of(opened), trees, tree, limits=limits, with_state=False, shown=shown)
 
-    assert problem.repo is not None
-    return run_patch(open_place, trees, PatchProgram(patch, problem.repo), BENCHMARK.programs.limits)
+    return open_place
 
 
 def base_files(repo: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.dialog import HistoryPolicy
 from schemas.episode import Step, ToolCall
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from tasks.benchmarks.contract import CastRequest, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.dialogue.agents import registry as agents
@@ -45,7 +45,7 @@ class Scripted:
     latency_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.identity = ModelIdentity(provider=Provider.RECORDED, name="scripted", revision="1")
+        self.identity = ModelIdentity(provider="recorded", name="scripted", revision="1")
         self.asked: list[ChatRequest] = []
 
     async def complete(self, request: ChatRequest) -> Completion:

@@ -1,16 +1,19 @@
 """Agents in a repository, played with given answers: they ask, fix, go on where they were cut off, and end at their limit."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from schemas.dialog import Role
-from schemas.episode import Step, StepKind, StopReason
+from schemas.episode import Step, StepKind, StopReason, ToolCall
 from schemas.verdict import Outcome
 from tasks.benchmarks.contract import Staged
-from tasks.benchmarks.dialogue_swebench.issue_user import MOST_REVIEW_TOKENS, MOST_TOKENS, TRIES
+from tasks.benchmarks.dialogue_swebench.issue_user import MOST_EMPTY, MOST_REVIEW_TOKENS, MOST_TOKENS, TRIES
 from tasks.benchmarks.dialogue_swebench.programs import test_runs as programs_of
-from tasks.dialogue.agents.repository.labels import CONTEXT, DROPPED, ENDED, FINISHED, PATCH, STEP_LIMIT
+from tasks.dialogue.agents.repository.labels import CONTEXT, DROPPED, ENDED, FINISHED, PATCH, STEP_LIMIT, n_answers
+from tasks.dialogue.drafts import draft_note
+from tasks.dialogue.engine import Ending
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.storage.files.git_repositories import run_git
 from tasks.storage.home import Home
@@ -85,6 +88,13 @@ def test_the_simulated_user_never_sees_tests_or_patch(home: Home, staged: Staged
     assert [reply.content for reply in replies] == ["Setup, Setup and Setup 1.", "It should begin anew."]
     assert [dict(reply.labels)["revised"] for reply in replies] == ["1", "0"]
     assert dict(replies[0].labels)["violations"] == "ran_code"
+    notes = [draft_note(ending.steps, n) for n in range(len(ending.steps))]
+    assert list(filter(None, notes)) == [
+        "rejected draft: ran_code",
+        "check of the draft",
+        "draft, sent as it stands",
+        "check of the draft",
+    ]
     bounds = {"{" in request.messages[-1].content: request.sampling.max_tokens for request in user.asked}
     assert bounds == {False: MOST_TOKENS, True: MOST_REVIEW_TOKENS}, "they are not the subject's"
     assert problem.repo is not None
@@ -113,6 +123,7 @@ def test_without_revision_the_candidate_is_said(home: Home, staged: Staged):
 def test_a_check_that_cannot_be_read_is_no_clean_bill(home: Home, staged: Staged):
     user = Scripted([says("The sign is lost."), *[says("looks fine to me")] * TRIES])
     ending = Play(home, staged, LEDGER)(Scripted([says("Tell me more."), calls(("finish", {}))]), user)
+    assert draft_note(ending.steps, 2) == "draft, sent without a readable check"
     reply = [step for step in ending.steps if step.kind is StepKind.MESSAGE and step.role is Role.USER][-1]
     assert (reply.content, dict(reply.labels)) == ("The sign is lost.", {"reviewed": "unreadable", "violations_left": ""})
 
@@ -148,20 +159,115 @@ def test_wrong_calls_are_answered_and_cost_a_step(home: Home, staged: Staged):
     assert "+++ b/a/new.py" in patch_in(ending.steps), "what stands at the limit is graded"
 
 
+def no_two_of_the_user_in_a_row(request: ChatRequest) -> bool:
+    roles = [message.role for message in request.messages]
+    return all(pair != (Role.USER, Role.USER) for pair in pairwise(roles))
+
+
+def test_an_empty_answer_neither_ends_the_dialogue_nor_reaches_the_user(home: Home, staged: Staged):
+    subject = Scripted(
+        [
+            says(""),
+            says(" \n"),
+            says("Which amounts are wrong?"),
+            says(""),
+            calls(("bash", {"command": "true"})),
+            says(""),
+            calls(("finish", {"message": "Done."})),
+        ]
+    )
+    user = Scripted([says("Those in parentheses."), says(NO_VIOLATION)])
+    ending = Play(home, staged, LEDGER)(subject, user)
+    assert (ending.stop_reason, len(subject.asked)) == (StopReason.FINISHED, 7)
+    assert n_answers(ending.steps) == 7, "each empty answer costs a step"
+    said = [step.content for step in ending.steps if step.kind is StepKind.MESSAGE]
+    assert said[1:] == ["Which amounts are wrong?", "Those in parentheses.", "Done."]
+    assert all(map(no_two_of_the_user_in_a_row, subject.asked))
+    notes = [draft_note(ending.steps, n) for n in range(len(ending.steps))]
+    assert notes.count("rejected draft: an empty answer") == 4
+    last = [request.messages[-1].content.removeprefix(said[0]).strip() for request in subject.asked[1:3]]
+    assert [text[:32] for text in last] == ["[Your answer is empty. Call a to", "[Your last 2 answers are empty. "]
+    assert subject.asked[4].messages[-1].content.startswith("Those in parentheses.\n\n[Your answer is empty.")
+    assert [message.role for message in subject.asked[6].messages[-2:]] == [Role.TOOL, Role.USER]
+
+
+def test_a_subject_without_tools_goes_on_after_an_empty_answer(home: Home, staged: Staged):
+    fix = "```diff\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n```"
+    user = Scripted([says("Are you there?"), says(NO_VIOLATION)])
+    ending = Play(home, staged, LEDGER, agent=None)(Scripted([says(""), says(fix)]), user)
+    assert (ending.stop_reason, ending.steps[-1].content) == (StopReason.FINISHED, fix)
+    silent = Play(home, staged, LEDGER, agent=None, setting="first_query")(Scripted([says("")]))
+    assert (silent.stop_reason, ending_turns(silent)) == (StopReason.TURN_LIMIT, MOST_EMPTY)
+    alone = Play(home, staged, LEDGER, agent=None)(Scripted([says("")]))
+    assert (alone.stop_reason, ending_turns(alone)) == (StopReason.FINISHED, 1), "nobody is there to go on with"
+
+
+def ending_turns(ending: Ending) -> int:
+    return sum(step.role is Role.ASSISTANT and step.kind is StepKind.MESSAGE for step in ending.steps)
+
+
+def raw_call(name: str, arguments: str) -> Completion:
+    return Completion(content="", finish_reason="tool_calls", calls=(ToolCall(call_id="c", name=name, arguments=arguments),))
+
+
+MALFORMED_CALLS = {
+    "arguments that are cut off": (raw_call("bash", '{"command": "ls'), "Error: the arguments of bash are no JSON (Unterminated"),
+    "arguments that are a list": (raw_call("bash", '["ls"]'), "Error: the arguments of bash are a list, not an object"),
+    "no arguments": (raw_call("bash", ""), "Error: bash needs command, a text; got nothing"),
+    "no name": (raw_call("unreadable", "{}"), "Error: the call names no tool or is no JSON; there are bash, edit_file"),
+    "a call in the text that is cut off": (
+        says('I look.\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}'),
+        "[Your answer holds a tool call that could not be read: it is no valid JSON (Expecting",
+    ),
+    "a call in the text": (
+        says('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'),
+        "[Your answer holds a tool call that could not be read: it stands in the answer's text.",
+    ),
+    "a call in XML": (
+        says("<function=bash>\n<parameter=command>\nls\n</function>"),
+        "[Your answer holds a tool call that could not be read: it holds no JSON object.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED_CALLS)
+def test_a_malformed_call_costs_one_step_and_is_answered_by_what_is_wrong(home: Home, staged: Staged, name: str):
+    answer, wrong = MALFORMED_CALLS[name]
+    subject = Scripted([answer, calls(("finish", {}))])
+    ending = Play(home, staged, LEDGER)(subject, Scripted([says("-")]))
+    assert (ending.stop_reason, n_answers(ending.steps)) == (StopReason.FINISHED, 2)
+    assert ending_turns(ending) == 1, "the user gets the last words alone"
+    told = subject.asked[1].messages
+    assert told[-1].content.startswith(wrong)
+    assert (told[-2].role, told[-2].content, len(told)) == (Role.ASSISTANT, answer.content, 4)
+
+
 @pytest.mark.slow
-def test_a_full_context_leaves_out_old_observations_and_says_so(home: Home, staged: Staged):
+def test_a_full_context_leaves_out_old_observations_for_good(home: Home, staged: Staged):
+    """One refused request in the whole dialogue: later prompts are no larger than one that fitted."""
+
     def answer(request: ChatRequest) -> Completion:
-        if sum(len(message.content) for message in request.messages) > 12_000:
+        if sum(len(message.content) for message in request.messages) > 26_000:
             return Completion(content="", finish_reason="context_length")
         return calls(("bash", {"command": "seq 1 900"}))
 
     subject = Scripted([answer])
-    ending = Play(home, staged, LEDGER, options={"steps": "9"})(subject, Scripted([says("-")]))
+    play = Play(home, staged, LEDGER, options={"steps": "24"})
+    ending = play(subject, Scripted([says("-")]))
     assert ending.stop_reason is StopReason.TURN_LIMIT
-    dropped = [int(dict(step.labels)[DROPPED]) for step in ending.steps if DROPPED in dict(step.labels)]
-    assert dropped
-    assert all(number > 0 for number in dropped)
-    assert next(step.n_calls for step in ending.steps if DROPPED in dict(step.labels)) > 1
+    answers = [step for step in ending.steps if step.kind is StepKind.TOOL_CALL]
+    assert [step.n_calls for step in answers].count(2) == 1
+    assert (len(answers), len(subject.asked)) == (24, 25)
+    dropped = [int(dict(step.labels).get(DROPPED, "0")) for step in answers]
+    assert dropped == sorted(dropped)
+    assert len(set(dropped)) > 2
+    shown = [sum(m.role is Role.TOOL and "left out since" in m.content for m in request.messages) for request in subject.asked]
+    assert shown == sorted(shown), "what was left out stays out"
+    cut = ending.steps[: next(n for n, step in enumerate(ending.steps) if step is answers[12]) + 1]
+    again = Scripted([answer])
+    resumed = play(again, Scripted([says("-")]), steps=cut)
+    assert len(again.asked) == 11, "a dialogue that is taken up knows its room"
+    assert [step.labels for step in resumed.steps] == [step.labels for step in ending.steps]
 
 
 def test_a_context_that_nothing_shortens_ends_the_work_without_asking_again(home: Home, staged: Staged):

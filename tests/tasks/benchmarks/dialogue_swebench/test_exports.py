@@ -1,5 +1,6 @@
 """The paper's Table 2: a judge beside people, on the same dialogues."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,9 @@ class Tables:
         row = {**empty, **values}
         self._connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
 
-    def run(self, run_id: str, finished_at: str, model: str = "m") -> None:
-        self.add(
-            "runs", run_id=run_id, benchmark="dialogue_swebench", model=model, setting="full_judged", finished_at=finished_at
-        )
+    def run(self, run_id: str, finished_at: str, model: str = "m", **spec: object) -> None:
+        named = {"run_id": run_id, "benchmark": "dialogue_swebench", "model": model, "setting": "full_judged"}
+        self.add("runs", **named, finished_at=finished_at, spec_json=json.dumps(spec))
 
     def judged(self, run_id: str, episode: str, rubric: str, judge: str = "j", **values: float | None) -> None:
         for dimension, value in values.items():
@@ -93,6 +93,24 @@ def test_judges_are_kept_apart(tables: Tables):
         ("bad", -1.0),
         ("good", 1.0),
     ]
+
+
+def test_runs_of_other_simulators_and_judges_of_other_versions_are_kept_apart(tables: Tables):
+    """The judge of another rubric is no part of a row's condition."""
+    j1, j2 = ({"provider": "openai", "name": "j", "revision": revision} for revision in "12")
+    user = {"provider": "openai", "name": "u"}
+    natural = [{"rubric": "naturalness", "judge": judge} for judge in (j1, j2)]
+    tables.run("a", "2026-01-01", "a", judges=[natural[0]], simulator=user)
+    tables.run("b", "2026-01-02", "b", judges=[natural[0], {"rubric": "coherence", "judge": j2}], simulator=user)
+    tables.run("c", "2026-01-03", "a", judges=[natural[1]], simulator=user)
+    tables.run("d", "2026-01-04", "a", judges=[natural[0]], simulator=j1)
+    for name, n_dialogues in (("a", 3), ("b", 2), ("c", 4), ("d", 5)):
+        for n in range(n_dialogues):
+            tables.judged(name, f"{name}-p{n}", "naturalness", whole=1 + n % 3)
+            tables.rated(f"{name}-p{n}", "naturalness", whole=1 + n % 3)
+    found = [row for row in tables.table() if row["rubric"] == "naturalness"]
+    assert sorted((row["n_dialogues"], row["simulator"]) for row in found) == [(4, "openai:u"), (5, "openai:j"), (5, "openai:u")]
+    assert len({row["conditions"] for row in found}) == 3
 
 
 def test_half_a_coherence_is_none(tables: Tables):

@@ -19,8 +19,10 @@ from tasks.benchmarks.dialogue_swebench.furnish import furnish
 from tasks.benchmarks.dialogue_swebench.images import PROGRAMS, Images
 from tasks.planning.plan import plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.storage.files.checkouts import Checkouts
 from tasks.storage.files.git_repositories import Repository
-from tasks.storage.files.image_checkouts import with_built_files
+from tasks.storage.files.image_checkouts import with_built_files, with_trees
+from tasks.storage.files.pulled_images import disk_gb
 from tasks.storage.files.trees import TreeStore
 from tasks.storage.home import Home
 from tests.tasks.benchmarks.dialogue_swebench.graded import LEDGER, RETRIER, SAMPLE, SLUGS, furnished_sample
@@ -53,6 +55,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch, staged: Staged) -> Callable[..., Non
             (name,) = (name for image, name in names.items() if self._image.startswith(image.removesuffix("latest")[:-1]))
             lay_out(next(problem for problem in staged.problems if problem.problem_id == name), into)
 
+        monkeypatch.setattr(DockerSandbox, "check_daemon", lambda self: None)
+        monkeypatch.setattr(DockerSandbox, "has_image", lambda self, image: image in names)
         monkeypatch.setattr(DockerSandbox, "pinned_by_digest", pinned)
         monkeypatch.setattr(DockerSandbox, "copy_folder", copy)
 
@@ -63,6 +67,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch, staged: Staged) -> Callable[..., Non
     ("given", "name"),
     [
         ("swebench", "swebench/sweb.eval.x86_64.sphinx-doc_1776_sphinx-7462:latest"),
+        ("localhost:5000/swebench", "localhost:5000/swebench/sweb.eval.x86_64.sphinx-doc_1776_sphinx-7462:latest"),
+        ("mirror.org/a/swebench", "mirror.org/a/swebench/sweb.eval.x86_64.sphinx-doc_1776_sphinx-7462:latest"),
         ("mine/sweb.eval.arm64.{instance}:v2", "mine/sweb.eval.arm64.sphinx-doc_1776_sphinx-7462:v2"),
         ("localhost:5000/eval.{instance_id}", "localhost:5000/eval.sphinx-doc__sphinx-7462"),
     ],
@@ -71,7 +77,10 @@ def test_an_instances_image_is_named_as_the_user_says(given: str, name: str) -> 
     assert Images.named(given).name("Sphinx-Doc__sphinx-7462") == name
 
 
-@pytest.mark.parametrize("given", ["", "swebench/eval:latest", "swebench/{id}", "a b/{instance}", "Mine/{instance}"])
+@pytest.mark.parametrize(
+    "given",
+    ["", "swebench/", "Mirror.org/swebench", "swebench/eval:latest", "swebench/{id}", "a b/{instance}", "Mine/{instance}"],
+)
 def test_another_name_is_refused_with_the_forms(given: str) -> None:
     with pytest.raises(ConfigError, match=r"`swebench`, for SWE-bench's official Docker images .*\{instance_id\}"):
         Images.named(given)
@@ -93,12 +102,15 @@ def test_the_tree_of_an_image_is_the_base_commit_and_what_was_built(
     for problem, other in zip(found.problems, plain.problems, strict=True):
         assert problem.repo is not None
         assert other.repo is not None
-        changes = store.changes(other.repo.tree, problem.repo.tree)
-        assert [path for path in changes if not path.startswith(".git/")] == [BUILT]
+        assert (problem.repo.tree, problem.repo.tested_tree) == ("", "")
         assert image_of(problem.repo.environment).endswith(DIGEST)
+        held = with_trees(problem.repo, Checkouts(store, home.checkouts))
+        changes, tested = store.changes(other.repo.tree, held.tree), store.changes(other.repo.tested_tree, held.tested_tree)
+        assert [path for path in changes if not path.startswith(".git/")] == [BUILT]
+        assert [path for path in tested if not path.startswith(".git/")] == [BUILT]
         agent = tmp_path / problem.problem_id
         agent.mkdir()
-        store.restore(problem.repo.tree, agent, {})
+        store.restore(held.tree, agent, {})
         assert git(agent, "rev-list", "--all", "--count") == "1\n"
         assert (git(agent, "tag"), git(agent, "remote"), git(agent, "status", "--porcelain")) == ("", "", "")
         assert "tomorrow" not in git(agent, "log", "--all", "--format=%s %D")
@@ -136,9 +148,30 @@ def test_an_instance_without_an_image_is_quarantined_and_none_with_one_is_refuse
     assert (row.reason, MISSING in row.detail) == ("image_missing", True)
     daemon()
     with pytest.raises(SourceUnreadable, match=f"none of the instances has an image.*{MISSING}"):
-        furnish(staged, None, {"images": Path("swebench")}, Home(tmp_path))
+        furnish(staged, None, {"images": Path("swebench")}, Home(tmp_path / "other"))
     with pytest.raises(ConfigError, match="images bring their repositories"):
         furnish(staged, None, {"images": Path("swebench"), "repos": SAMPLE / "repos"}, Home(tmp_path))
+
+
+@pytest.mark.parametrize("stated", ["0", "-1", "much", "inf", "nan"])
+def test_the_bound_of_disk_is_a_number(stated: str, staged: Staged, daemon: Callable[..., None], tmp_path: Path) -> None:
+    daemon(LEDGER)
+    with pytest.raises(ConfigError, match=f"images_gb={stated}: must be a number above 0"):
+        furnish(staged, None, {"images": Path("swebench"), "images_gb": Path(stated)}, Home(tmp_path))
+    assert (disk_gb({"images_gb": "0.5"}), disk_gb({})) == (0.5, 100.0)
+
+
+def test_an_image_that_has_gone_since_keeps_the_digest_of_its_first_look_up(
+    staged: Staged, daemon: Callable[..., None], tmp_path: Path
+) -> None:
+    """Else a registry whose tag has moved would give the dataset another id, and all its dialogues would be paid for again."""
+    resources, home = {"images": Path("swebench")}, Home(tmp_path)
+    daemon(LEDGER, SLUGS, RETRIER)
+    before = furnish(staged, None, resources, home)
+    daemon()
+    assert furnish(staged, None, resources, home) == before
+    with pytest.raises(SourceUnreadable):
+        furnish(staged, None, resources, Home(tmp_path / "other"))
 
 
 def test_without_a_daemon_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, staged: Staged, tmp_path: Path) -> None:
@@ -173,13 +206,13 @@ class OldPython:
         pass
 
     def run(self, argv: tuple[str, ...], *_: object, **__: object) -> Completed:
-        if "-I" in argv:
+        if "-c" in argv:
             return Completed(exit_code=self.code, stdout=self.version.encode(), stderr=b"no such file")
-        return Completed(exit_code=1, stderr=b"SyntaxError: future feature annotations is not defined")
+        return Completed(exit_code=0, report=b"ready\n", stderr=b"SyntaxError: invalid syntax")
 
 
 @pytest.mark.parametrize(
-    ("version", "code", "said"), [("3 6", 0, "is 3.6: tests .* 3.9 or newer"), ("", 127, "has no Python at")]
+    ("version", "code", "said"), [("3 4", 0, "is 3.4: tests .* 3.5 or newer"), ("", 127, "has no Python at")]
 )
 def test_an_older_python_of_an_image_is_unscored_and_no_failure(
     staged: Staged, tmp_path: Path, version: str, code: int, said: str

@@ -121,7 +121,7 @@ def test_a_commit_that_nobody_has_and_a_version_without_pins_are_quarantined(tmp
 @pytest.mark.parametrize(
     ("pins", "said"),
     [
-        ({"python": "3.9", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}}, "3.11 and newer"),
+        ({"python": "3.4", "environments": {"one": {"requirements": ["pytest==8.3.2"]}}}, "3.5 and newer"),
         ({"python": "3.11", "environments": {"one": {"requirements": ["-r /etc/passwd"]}}}, "NAME==VERSION"),
         ({"python": "3.11", "environments": {"one": {"requirements": [], "pth": {"../x.pth": ""}}}}, "plain name"),
     ],
@@ -144,4 +144,4 @@ def test_equal_commits_give_equal_trees_and_the_tests_are_laid_over_them(tmp_pat
 
 
 def test_the_benchmark_names_its_resources():
-    assert [*BENCHMARK.data.resources] == ["repos", "environments", "images"]
+    assert [*BENCHMARK.data.resources] == ["repos", "environments", "images", "images_gb"]

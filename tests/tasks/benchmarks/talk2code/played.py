@@ -9,7 +9,7 @@ from importlib.resources import as_file
 from schemas.dialog import Dialog
 from schemas.episode import Episode
 from schemas.problem import Problem
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from tasks.benchmarks.contract import CastRequest, Staged
 from tasks.benchmarks.talk2code import BENCHMARK
 from tasks.dialogue.engine import Ending, play_dialogue
@@ -41,7 +41,7 @@ class Says:
     texts: Sequence[str]
 
     def __post_init__(self) -> None:
-        self.identity = ModelIdentity(provider=Provider.RECORDED, name="says", revision="1")
+        self.identity = ModelIdentity(provider="recorded", name="says", revision="1")
         self.asked: list[ChatRequest] = []
 
     async def complete(self, request: ChatRequest) -> Completion:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from schemas.dialog import Role
-from schemas.score import UnscoredReason
+from schemas.score import Score, UnscoredReason
 from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
 from tasks.benchmarks.contract import Played, ScoreRequest
 from tasks.benchmarks.talk2code import BENCHMARK
@@ -17,6 +18,7 @@ from tasks.benchmarks.talk2code.measures.entities import noted_entities
 from tasks.benchmarks.talk2code.measures.rubrics import DIMENSIONS, level_is_judged
 from tasks.metrics.intent_alignment import Counting, entity_consistency, match_densities
 from tests.tasks.benchmarks.talk2code.played import STREAK, dialogue, episode, play, sample
+from tests.tasks.language.quoted import quoted_talk
 
 QUESTION, CODE = (
     "Is the goal itself enough, and is the list empty?",
@@ -55,6 +57,19 @@ JUDGED = (
 def scored(
     *judgements: JudgeVerdict, setting: str = MEASURED, said: tuple[str, ...] = (QUESTION, CODE), **chosen: str
 ) -> dict[str, float | UnscoredReason | None]:
+    return {
+        score.metric: score.unscored_reason or score.value for score in rows(*judgements, setting=setting, said=said, **chosen)
+    }
+
+
+def by_turn(
+    *judgements: JudgeVerdict, setting: str = MEASURED, said: tuple[str, ...] = (QUESTION, CODE)
+) -> dict[tuple[str, int], float | UnscoredReason | None]:
+    found = rows(*judgements, setting=setting, said=said)
+    return {(score.metric, score.turn): score.unscored_reason or score.value for score in found if score.turn}
+
+
+def rows(*judgements: JudgeVerdict, setting: str, said: tuple[str, ...], **chosen: str) -> Sequence[Score]:
     problem, dialog = dialogue(STREAK)
     user = ["Yes."] * (len(said) - 1) if BENCHMARK.settings[setting].needs_simulator else []
     ending, *_ = play(setting, STREAK, *said, user=user)
@@ -82,7 +97,7 @@ def scored(
         played=(Played(dialog, done, (verdict,), judgements),),
         vectors={text: np.array(vector, dtype=np.float32) for text, vector in VECTORS.items()},
     )
-    return {score.metric: score.unscored_reason or score.value for score in BENCHMARK.scores.score(request)}
+    return BENCHMARK.scores.score(request)
 
 
 def test_one_question_and_a_delivery_have_these_values_in_every_column() -> None:
@@ -109,9 +124,30 @@ def test_one_question_and_a_delivery_have_these_values_in_every_column() -> None
         "user_leakage": 0.0,
         "reference_disclosure": 0.0,
         "level_kept": 1.0,
+        "entity_match_density": 1.0,
+        "semantic_probability": 0.9,
     }
-    assert scored(*JUDGED) == pytest.approx(expected)
+    assert scored(*JUDGED) == pytest.approx(expected), "of the scores by turn the last one is shown"
     assert set(expected) == set(BENCHMARK.all_metrics)
+
+
+def test_each_reply_has_its_density_and_probability() -> None:
+    """The question names goal and list of four, and cup: rho is 2/3. The delivery names all: rho is 1. P as above."""
+    assert by_turn(*JUDGED) == {
+        ("entity_match_density", 1): pytest.approx(2 / 3),
+        ("entity_match_density", 2): 1.0,
+        ("semantic_probability", 1): pytest.approx(0.8),
+        ("semantic_probability", 2): pytest.approx(0.9),
+    }
+    silent = judgement("entities", 1, unscored_reason="judge_unparsable")
+    missing = by_turn(*JUDGED[:7], silent, *JUDGED[8:], entities(3, "goal"), said=(QUESTION, "", CODE))
+    assert missing == {
+        **{("entity_match_density", turn): UnscoredReason.JUDGE_UNPARSABLE for turn in (1, 2, 3)},
+        ("semantic_probability", 1): pytest.approx(0.8),
+        ("semantic_probability", 2): UnscoredReason.UNDEFINED,
+        ("semantic_probability", 3): pytest.approx(0.9),
+    }
+    assert by_turn(*JUDGED, setting="interactive") == {}
 
 
 def test_the_readings_of_the_formulas_are_options() -> None:
@@ -154,7 +190,7 @@ def test_each_text_is_asked_about_alone_and_compared_with_the_reference() -> Non
     assert problem.prompt in statement.messages[0].content
     every = options(MEASURED, level_sample="all")
     (level,) = BENCHMARK.judging.judge_runs(**known, options=every, rubric="user_level")
-    assert level.messages[0].content.endswith("- Yes.\n- Well?")
+    assert quoted_talk(level.messages[0].content) == [("user", "Yes."), ("user", "Well?")]
     request = ScoreRequest(problem, 0, "r", MEASURED, options(MEASURED), (Played(dialog, done, ()),))
     assert BENCHMARK.scores.texts_to_embed is not None
     assert list(BENCHMARK.scores.texts_to_embed(request)) == [REFERENCE, QUESTION, "", CODE]

@@ -12,11 +12,13 @@ import pytest
 from sandbox import registry
 from sandbox.judging.function_tests import run_program
 from schemas.errors import Unscorable
+from schemas.persona import ExpertiseLevel
 from schemas.problem import SuiteKind
-from schemas.run import Limits, ModelIdentity, Provider
+from schemas.run import Limits, ModelIdentity
 from schemas.verdict import ProgramVerdict
 from tasks.benchmarks.construction import ConstructionRequest
 from tasks.benchmarks.talk2code import BENCHMARK
+from tasks.benchmarks.talk2code.construction.dialogue_rules import Brief, Rounds, disclosed
 from tasks.language.chat_model import ChatRequest, Completion
 from tasks.planning.builds.build_plan import plan_build
 from tasks.planning.request import BuildRequest, ModelRequest
@@ -49,7 +51,7 @@ JAVA: dict[str, Any] = {
 class Author:
     """The mechanical author as a model; keeps what it was asked."""
 
-    identity: ModelIdentity = field(default_factory=lambda: ModelIdentity(provider=Provider.RECORDED, name="a", revision="1"))
+    identity: ModelIdentity = field(default_factory=lambda: ModelIdentity(provider="recorded", name="a", revision="1"))
     asked: list[ChatRequest] = field(default_factory=list[ChatRequest])
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -88,6 +90,47 @@ def build(folder: Path, *rows: dict[str, Any]) -> tuple[Author, list[dict[str, A
 
 def reasons(rejected: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
     return [(row["task_id"], row["reason"], row["n_answers"]) for row in rejected if not row["persona"]]
+
+
+COLBENCH: dict[str, Any] = {
+    "problem_description": "I need a Python function that works out what a parcel costs.",
+    "ground_truth": "def parcel_price(weight, is_express=False):\n    price = 7.5 if weight > 31 else 4.2\n"
+    "    return price * 2 if is_express else price\n",
+    "test_cases": {"test1": "parcel_price(3)", "test2": "parcel_price(40, is_express=True)"},
+}
+
+
+def test_the_writer_of_a_colbench_dialogue_sees_the_ground_truth_and_no_other_does(tmp_path: Path) -> None:
+    author, _, _ = build(tmp_path, PYTHON, COLBENCH)
+    dialogues = [request.messages[0].content for request in author.asked if request.answer_schema is not None]
+    hidden = [asked for asked in dialogues if f"<hidden>\n{COLBENCH['ground_truth'].strip()}\n</hidden>" in asked]
+    assert hidden
+    assert all("what a parcel costs" in asked for asked in hidden)
+    others = [asked for asked in dialogues if asked not in hidden]
+    assert others
+    assert all("</task>\n\nRules:" in asked and "<hidden>" not in asked for asked in others)
+
+
+def test_details_of_the_ground_truth_count_as_disclosed() -> None:
+    """The statement's words alone are all in the first message."""
+    users = (
+        "Please, a function that works out what a parcel costs in Python.",
+        "The weight decides, and express.",
+        "parcel_price.",
+    )
+    rounds = Rounds(users, ("What decides?", "What is its name?", "Here."))
+    known = (ExpertiseLevel.NOVICE, "non_cs_student", "python", ("parcel_price",))
+    vague, plain = (
+        Brief(*known, COLBENCH["problem_description"], COLBENCH["ground_truth"], is_vague=is_vague) for is_vague in (True, False)
+    )
+    assert disclosed(rounds, plain) == (5, 5, 5)
+    assert disclosed(rounds, vague) == (5, 7, 8)
+
+
+def test_every_row_that_is_no_task_is_listed_with_its_reason(tmp_path: Path) -> None:
+    rows = [PYTHON, COLBENCH | {"test_cases": ["parcel_price(3)"]}, COLBENCH | {"ground_truth": "async def parcel_price(w): ..."}]
+    _, _, rejected = build(tmp_path, *rows)
+    assert reasons(rejected) == [("HumanEval.jsonl:2", "listed_tests", 0), ("HumanEval.jsonl:3", "async_function", 0)]
 
 
 def test_without_a_toolchain_its_tasks_are_listed_and_not_repaired(tmp_path: Path) -> None:

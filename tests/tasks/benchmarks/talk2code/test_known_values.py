@@ -18,6 +18,7 @@ from schemas.dialog import Role
 from tests.fixtures.embedding_server import MODEL, embedding_server, vector_of
 from tests.flows.parley_command import parley
 from tests.tasks.benchmarks.talk2code.played import sample
+from tests.tasks.language.quoted import quoted_talk
 from warehouse.connect import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
@@ -136,6 +137,25 @@ def test_the_main_table_has_the_tracks_side_by_side_and_the_golden_dialogues_las
     assert float(golden["ec"]) > float(model["ec"])
 
 
+def test_figure_4_has_both_series_by_turn(night: Path, tmp_path: Path) -> None:
+    """The question names one right thing of two: rho is 1/2. The delivery names all three of the reference: rho is 1."""
+    out = tmp_path / "turns.json"
+    assert parley(night, "export", "talk2code-turns", "--out", out).code == 0
+    rows = json.loads(out.read_text(encoding="utf-8"))
+    asker = [row for row in rows if row["model"] == "recorded:asker"]
+    assert [(row["level"], row["track"], row["turn"]) for row in asker] == [
+        (level, "interactive", turn) for level in ("novice", "intermediate", "expert") for turn in (1, 2)
+    ]
+    assert [row["rho"] for row in asker] == pytest.approx([1 / 2, 1.0] * 3)
+    counts = {(row["n_rho"], row["n_p"], row["n_rho_unscored"], row["n_p_unscored"]) for row in asker}
+    assert counts == {(2, 2, 0, 0)}
+    first = sum(probability(QUESTION, problem.reference_code) for problem in PROBLEMS) / 2
+    assert [row["p"] for row in asker[::2]] == pytest.approx([first] * 3, abs=1e-6)
+    golden = [row for row in rows if row["model"] == "Talk2Code" and row["level"] == "novice"]
+    assert [row["turn"] for row in golden] == list(range(1, len(golden) + 1))
+    assert [row["n_rho"] for row in golden] == sorted((row["n_rho"] for row in golden), reverse=True)
+
+
 def test_the_golden_dialogues_are_measured_without_a_judge_of_entities(night: Path) -> None:
     """Novices' two: after rises, all that was named last is right but `team` and `programming language` of the second."""
     sql = "SELECT ec, n_ec, n_sc FROM talk2code_levels WHERE track = 'golden' AND level = 'novice' AND axis = 'level'"
@@ -145,6 +165,52 @@ def test_the_golden_dialogues_are_measured_without_a_judge_of_entities(night: Pa
     rho = 8 / 10
     assert ec == pytest.approx((1 + 3 * rho**2 - 2 * rho**3) / 2)
     assert counts == [2, 2]
+
+
+def run_of(night: Path, setting: str) -> str:
+    ((run_id,),) = query(night, f"SELECT run_id FROM runs WHERE setting = 'talk2code.{setting}'")[1]
+    return run_id
+
+
+def test_exported_judgements_judge_another_run_alike_by_dialogue(night: Path, tmp_path: Path) -> None:
+    """Each dialogue of a problem has a judgement of its own, so a recording by problem could not hold them."""
+    recorded = tmp_path / "judgements.jsonl"
+    exported = parley(night, "export", "judgements", "--run", run_of(night, "golden_measured"), "--out", recorded)
+    assert exported.out.strip().endswith(": 6 answers"), exported.err
+    lines = [json.loads(line) for line in recorded.read_text(encoding="utf-8").splitlines()]
+    assert {line["problem_id"].count("/") for line in lines} == {3}
+    by_dialogue = {line["problem_id"]: n for n, line in enumerate(lines)}
+    marked = [line | {"content": json.dumps(dict.fromkeys(RATINGS, 1 + by_dialogue[line["problem_id"]] % 5))} for line in lines]
+    judge = recording(tmp_path, "marked", marked)["spec"]
+    command = ("run", "talk2code.golden", "--dataset-version", "sample", "--limit", len(PROBLEMS), "--model", "control:gold")
+    first = parley(night, *command, "--judge", judge, "--json").json()
+    again = tmp_path / "again.jsonl"
+    assert parley(night, "export", "judgements", "--run", first["run_id"], "--out", again).code == 0
+    assert [json.loads(line) for line in again.read_text(encoding="utf-8").splitlines()] == marked
+    sql = f"SELECT value FROM judge_verdicts WHERE run_id = '{first['run_id']}' AND dimension = 'QD'"
+    assert len({value for (value,) in query(night, sql)[1]}) == 5
+
+
+def test_a_sheet_of_drawn_dialogues_comes_back_as_ratings(night: Path, tmp_path: Path) -> None:
+    run, sheet, other = run_of(night, "interactive_measured"), tmp_path / "sheet.csv", tmp_path / "other.csv"
+    command = ("export", "rating-sheet", "--run", run, "--limit", "4", "--rubric", "experience")
+    assert parley(night, *command, "--out", sheet).out.strip().endswith("4 rows to rate")
+    assert parley(night, *command, "--out", other).code == 0
+    assert sheet.read_bytes() == other.read_bytes()
+    assert parley(night, *command, "--seed", "1", "--out", other).code == 0
+    drawn, otherwise = (list(csv.DictReader(path.open(encoding="utf-8", newline=""))) for path in (sheet, other))
+    assert {row["episode_id"] for row in drawn} != {row["episode_id"] for row in otherwise}
+    assert all(quoted_talk(row["shown"])[1] == ("assistant", QUESTION) for row in drawn)
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(drawn[0]))
+        writer.writeheader()
+        writer.writerows(
+            row | {"rater": "cy"} | {f"value:{name}": "6" if name == "QD" else "2" for name in RATINGS} for row in drawn
+        )
+    done = parley(night, "import", "ratings", sheet)
+    assert (done.code, "20 of 24 ratings kept" in done.out, "4 rows in quarantine" in done.out) == (3, True, True)
+    refused = parley(night, "export", "recording", "--run", run, "--seed", "1", "--out", tmp_path / "x.jsonl")
+    assert (refused.code, "a rating sheet's" in refused.err) == (2, True)
 
 
 def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(night: Path) -> None:
@@ -161,7 +227,12 @@ def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
     path.write_text("\n".join(("episode_id,turn,rubric,dimension,rater,value", *rows)), encoding="utf-8")
     assert parley(night, "import", "ratings", path).out.strip().endswith("24 of 24 ratings kept, 24 new or changed")
     found = parley(night, "agreement", "--rubric", "experience", "--json").json()
-    pairs = {(row["dimension"], *sorted((row["first"], row["second"]))) for row in found}
-    of_judge = [(who, "recorded:judge") for who in ("ann", "ben", "consensus")]
-    assert pairs == {(dimension, *pair) for dimension in RATINGS for pair in (("ann", "ben"), *of_judge)}
-    assert {row["n"] for row in found} == {2}
+    found = [row for row in found if "cy" not in (row["first"], row["second"])]
+    pairs = {(row["dimension"], row["first"], row["second"]): row["n"] for row in found}
+    kinds = (("ann", "ben"), *((who, "recorded:judge") for who in ("ann", "ben", "consensus")))
+    assert {key: n for key, n in pairs.items() if key[0] != "all dimensions"} == {
+        (d, *kind): 2 for d in RATINGS for kind in kinds
+    }
+    assert {key[1:]: n for key, n in pairs.items() if key[0] == "all dimensions" and key[1] != "all raters"} == dict.fromkeys(
+        kinds, 12
+    )

@@ -161,6 +161,12 @@ def test_colbench_s_calls_are_decided_by_its_function_under_another_name(tmp_pat
         (COLBENCH | {"ground_truth": "def f(:"}, "unreadable_tests"),
         (COLBENCH | {"test_cases": {"test1": "other(1)"}}, "unreadable_tests"),
         (COLBENCH | {"test_cases": {}}, "wrong_type"),
+        (COLBENCH | {"test_cases": ["with_fee(3)"]}, "listed_tests"),
+        (COLBENCH | {"ground_truth": "async def with_fee(n, fee=1):\n    return n"}, "async_function"),
+        (
+            COLBENCH | {"ground_truth": "class with_fee:\n    def __init__(self, n, fee=1):\n        self.n = n"},
+            "class_under_test",
+        ),
         (COLBENCH | {"problem_description": " "}, "blank_text"),
     ],
 )

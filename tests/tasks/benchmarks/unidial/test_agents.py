@@ -13,8 +13,12 @@ from tests.tasks.dialogue.agents.remembered_talk import AGENTS, reply
 pytestmark = pytest.mark.slow
 N_DIALOGS, N_UNITS = 4, 3
 """Of LoCoMo's sample: questions, and the rounds of the talk before them."""
-CALLS = {"": 1, "hipporag": N_UNITS + 2, "a-mem": 2 * N_UNITS - 1 + 1, "memoryos": 1}
-"""Of a dialogue: a unit is asked about once or, with links, twice; MemoryOS asks of nothing that it still has in full."""
+OF_TALK = {"": 0, "hipporag": N_UNITS, "a-mem": 2 * N_UNITS - 1, "memoryos": 0}
+"""Of the talk, which all four have before them: a unit is asked about once or, with links, twice; MemoryOS asks of nothing that
+it still has in full."""
+OWN = {"": 1, "hipporag": 2, "a-mem": 1, "memoryos": 1}
+"""Of a dialogue: its answer, and where facts are chosen for it the choice."""
+CALLS = {agent: OF_TALK[agent] + N_DIALOGS * OWN[agent] for agent in OWN}
 
 
 @pytest.mark.long
@@ -31,14 +35,16 @@ def test_a_run_with_each_agent_is_counted_and_compared_with_the_model_alone(stan
             given = ("--agent", agent, *vectors) if agent else ()
             estimate = parley(standing_home, "run", *asked, *given, "--dry-run").json()
             line = parley(standing_home, "run", *asked, *given).json()
-            assert line["model_calls"] <= estimate["calls"] <= N_DIALOGS * (3 + 2 * (N_UNITS + 1))
-            assert (line["model_calls"], line["n_unscored"]) == (N_DIALOGS * calls, 0)
+            assert line["model_calls"] <= estimate["calls"] <= 3 * N_DIALOGS + 2 * (N_UNITS + 1)
+            assert (line["model_calls"], line["n_unscored"]) == (calls, 0)
             runs[agent] = line["run_id"]
         again = parley(standing_home, "run", *asked, *given).json()
         assert again["model_calls"] == 0
     kinds = "SELECT run_id, count(*) AS n FROM steps WHERE kind = 'artifact' GROUP BY run_id"
     artifacts = {row["run_id"]: row["n"] for row in ask(standing_home, kinds)}
-    assert {agent: artifacts.get(run, 0) for agent, run in runs.items()} == {a: N_DIALOGS * (n - 1) for a, n in CALLS.items()}
+    assert {agent: artifacts.get(run, 0) for agent, run in runs.items()} == {a: n - N_DIALOGS for a, n in CALLS.items()}
+    paid = {row["run_id"]: row["calls"] for row in ask(standing_home, "SELECT run_id, calls FROM costs WHERE role = 'subject'")}
+    assert {agent: paid[run] for agent, run in runs.items()} == CALLS, "the memory of the talk costs once"
     where = "turn_stat = 'mean' AND dialog_stat = 'min' AND dataset_level = 'dialog'"
     rows = ask(standing_home, f"SELECT agent, base_model, mean, count FROM unidial_agents WHERE {where}")
     assert {row["agent"] or "" for row in rows} == set(CALLS)

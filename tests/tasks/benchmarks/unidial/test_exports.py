@@ -1,6 +1,7 @@
 """The paper's discriminability, of its own figures and of a published warehouse."""
 
 import csv
+import json
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from schemas.content_id import canonical_json
 from schemas.embedding import EmbedderIdentity
-from schemas.run import AgentIdentity, ModelIdentity, Provider, RunSpec, Sampling
+from schemas.run import AgentIdentity, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.unidial.exports import agents_table, discriminability, table
 from tests.flows.parley_command import ask, parley
 from warehouse.connect import Rows
@@ -52,7 +53,7 @@ def published(home: Path, *runs: tuple[RunSpec, float | None, float]) -> None:
             "run_id text, dataset text, dataset_version text, turn_stat text, dialog_stat text, dataset_level text, mean double"
         )
         tables.execute(f"create table unidial_agents ({figures}, base_model text, agent text, setting text)")
-        tables.execute(f'create table unidial_pooled ({figures}, model text, "by" text)')
+        tables.execute(f"create table unidial_pooled ({figures}, model text, grouping text)")
         for number, (spec, share, mean) in enumerate(runs):
             run, setting = f"run {number}", f"unidial.{spec.setting}"
             tables.execute(
@@ -73,7 +74,7 @@ SPEC = RunSpec(
     setting="memorycode",
     dataset_version="1",
     dataset_digest="d",
-    subject=ModelIdentity(provider=Provider.OPENAI, name="m"),
+    subject=ModelIdentity(provider="openai", name="m"),
 )
 
 
@@ -103,7 +104,7 @@ def test_an_agent_is_compared_with_the_model_alone_under_the_same_conditions(hom
         (remembering(SPEC), 0.1, 1.0),
         (hot, None, 0.0),
         (remembering(by_ude), None, 0.0),
-        (SPEC.model_copy(update={"subject": ModelIdentity(provider=Provider.CONTROL, name="gold")}), None, 1.0),
+        (SPEC.model_copy(update={"subject": ModelIdentity(provider="control", name="gold")}), None, 1.0),
     )
     found = agents_table(home, [])
     assert found[0][5:] == ("model", "task_share", "conditions", "alone", "hipporag", "hipporag - alone")
@@ -122,10 +123,27 @@ def test_an_agent_with_other_options_has_a_column_of_its_own(home: Path) -> None
 
 
 def test_a_models_whole_run_counts_before_a_newer_one_of_fewer_tasks(home: Path) -> None:
-    other = SPEC.model_copy(update={"subject": ModelIdentity(provider=Provider.OPENAI, name="other")})
+    other = SPEC.model_copy(update={"subject": ModelIdentity(provider="openai", name="other")})
     published(home, (SPEC, None, 0.5), (other, None, 1.0), (SPEC, 0.1, 0.0), (SPEC, 0.9, 0.1))
     [row] = table(home, [])[1]
-    assert row[5:] == (2, 0.75, pytest.approx(1 / 3))
+    assert row[5:8] == (2, 0.75, pytest.approx(1 / 3))
+
+
+def test_models_of_other_sampling_stand_in_other_rows(home: Path) -> None:
+    other = SPEC.model_copy(update={"subject": ModelIdentity(provider="openai", name="other")})
+    hot = {"sampling": Sampling(temperature=1)}
+    published(
+        home,
+        (SPEC, None, 0.5),
+        (other, 0.5, 1.0),
+        (other.model_copy(update=hot), None, 0.0),
+        (SPEC.model_copy(update=hot), None, 0.5),
+    )
+    columns, found = table(home, [])
+    rows = [dict(zip(columns, row, strict=True)) for row in found]
+    assert sorted((row["n_models"], row["mean"], row["task_share"]) for row in rows) == [(2, 0.25, 1.0), (2, 0.75, 0.5)]
+    assert {json.loads(row["sampling"])["temperature"] for row in rows} == {0, 1}
+    assert len({row["conditions"] for row in rows}) == 2
 
 
 @pytest.mark.long
@@ -139,7 +157,7 @@ def test_published_runs_are_told_apart(standing_home: Path, tmp_path: Path) -> N
     done = parley(standing_home, "export", "unidial-discriminability", *(f"--run={run}" for run in runs), "--out", str(out))
     assert done.code == 0, done.err
     pooling = "dataset_level = 'turn' AND turn_stat = 'min' AND dialog_stat = 'max'"
-    means = f"SELECT mean FROM unidial_pooled WHERE \"by\" = 'global' AND {pooling}"
+    means = f"SELECT mean FROM unidial_pooled WHERE grouping = 'global' AND {pooling}"
     figures = [row["mean"] for row in ask(standing_home, means)]
     assert len(set(figures)) == 2
     with out.open(encoding="utf-8") as file:

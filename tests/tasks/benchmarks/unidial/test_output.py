@@ -9,7 +9,7 @@ import pytest
 from flows.cli.exports.exporting import write_files
 from schemas.dialog import Dialog
 from schemas.episode import Episode
-from schemas.run import ModelIdentity, Provider, RunSpec
+from schemas.run import ModelIdentity, RunSpec
 from schemas.score import Score, UnscoredReason
 from tasks.benchmarks.results import WholeRun
 from tasks.benchmarks.unidial.output import output_files, summary
@@ -21,7 +21,7 @@ SPEC = RunSpec(
     setting="mt_eval",
     dataset_version="sample",
     dataset_digest="d",
-    subject=ModelIdentity(provider=Provider.CONTROL, name="gold"),
+    subject=ModelIdentity(provider="control", name="gold"),
 )
 
 

@@ -112,12 +112,12 @@ def test_all_turns_and_dialogues_are_pooled_by_each_statistic(
     turns, dialogs = pooled(run[1], turn_stat, dialog_stat)
     for level, values in (("turn", turns.values()), ("dialog", dialogs.values())):
         where = f"turn_stat = '{turn_stat}' AND dialog_stat = '{dialog_stat}' AND dataset_level = '{level}'"
-        found = query(home, f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND \"by\" = 'global' AND {where}")[1]
+        found = query(home, f"SELECT {COLUMNS} FROM unidial_pooled WHERE {OURS} AND grouping = 'global' AND {where}")[1]
         assert found == [summary(list(values))]
 
 
-def labelled(home: Path, by: str, dialog_stat: str = "dialog_stat = 'min'") -> dict[str, tuple[Any, ...]]:
-    where = f"{OURS} AND \"by\" = '{by}' AND turn_stat = 'mean' AND {dialog_stat} AND dataset_level IS NULL"
+def labelled(home: Path, grouping: str, dialog_stat: str = "dialog_stat = 'min'") -> dict[str, tuple[Any, ...]]:
+    where = f"{OURS} AND grouping = '{grouping}' AND turn_stat = 'mean' AND {dialog_stat} AND dataset_level IS NULL"
     return {row[0]: row[1:] for row in query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]}
 
 
@@ -142,9 +142,16 @@ def test_turn_labels_pool_turns_and_metrics_pool_rows(run: tuple[Path, list[Row]
         for label, text in row["turn_labels"].items():
             by_label.setdefault(f"{label}:{text}", []).append(row["score"])
     assert labelled(home, "turn_label", "dialog_stat IS NULL") == {label: summary(v) for label, v in by_label.items()}
-    where = f"{OURS} AND \"by\" = 'metric' AND turn_stat IS NULL"
+    where = f"{OURS} AND grouping = 'metric' AND turn_stat IS NULL"
     found = query(home, f"SELECT label, {COLUMNS} FROM unidial_pooled WHERE {where}")[1]
     assert {row[0]: row[1:] for row in found} == {label: summary(values) for label, values in by_metric.items()}
+
+
+def test_the_old_name_of_the_grouping_stays_for_a_release(run: tuple[Path, list[Row]], home: Path) -> None:
+    """`by` is a reserved word in SQL, so it has to be quoted; `grouping` does not."""
+    found = query(home, 'SELECT DISTINCT grouping, "by" FROM unidial_pooled ORDER BY ALL')[1]
+    names = ("dialog_label", "global", "hierarchy", "metric", "turn_label")
+    assert found == [(name, name) for name in names]
 
 
 def test_scores_equal_the_toolkit_s_rows(run: tuple[Path, list[Row]], home: Path) -> None:
@@ -166,7 +173,7 @@ def test_a_missing_judgement_is_counted_and_never_zero(run: tuple[Path, list[Row
     assert done.code == 3, done.err
     [(run_id,)] = query(home, "SELECT run_id FROM runs WHERE model = 'recorded:less'")[1]
     parley(home, "release", run_id, "--because", "a judgement is missing")
-    of_run = f"run_id = '{run_id}' AND \"by\" = 'global'"
+    of_run = f"run_id = '{run_id}' AND grouping = 'global'"
     where = f"{of_run} AND turn_stat = 'mean' AND dialog_stat = 'mean' AND dataset_level = 'turn'"
     n_turns = len({(row["dialog_id"], row["turn_id"]) for row in run[1]})
     assert query(home, f"SELECT count, n_unscored FROM unidial_pooled WHERE {where}")[1] == [(n_turns - 1, 1)]

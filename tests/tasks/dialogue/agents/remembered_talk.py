@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from schemas.content_id import content_id
 from schemas.dialog import Dialog, HistoryPolicy, Role, Turn
 from schemas.episode import Step, ToolCall
-from schemas.run import ModelIdentity, Provider, Sampling
+from schemas.run import ModelIdentity, Sampling
 from tasks.dialogue.agents import registry
-from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.agents.contract import AgentRequest, TalkAnswers
 from tasks.dialogue.agents.memory.remembering import Ask, Thinking
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.scripted_answers import partly_scripted
@@ -25,6 +26,7 @@ from tasks.dialogue.transcript import Transcript
 from tasks.language.chat_model import ChatRequest, Completion
 from tests.problems import simple_problem
 
+GREEDY = Sampling()
 AGENTS = ("a-mem", "hipporag", "memoryos")
 DIM = 512
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
@@ -57,13 +59,19 @@ def names_in(text: str) -> list[str]:
     return re.findall(r"(?<![.:?\n]) ([A-Z][a-z]+)", text)
 
 
+def words_of(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
 def reply(prompt: str) -> str:
-    """What the model says: names, a link to the first neighbour, a subject, as asked for; else an echo of the question."""
+    """What the model says: facts, a choice of them, a link to the first neighbour, a subject, as asked for; else an echo."""
     if "open information" in prompt or '"triples"' in prompt:
         names = names_in(prompt.rsplit("\n\n", 1)[-1])
         return json.dumps({"entities": names, "triples": [[a, "and", b] for a, b in itertools.pairwise(names)]})
-    if '{"entities"' in prompt:
-        return json.dumps({"entities": names_in(prompt.rsplit("\n\n", 1)[-1])})
+    if '{"facts"' in prompt:
+        question, facts = re.split(r"^(?=\[\[)", prompt, maxsplit=1, flags=re.MULTILINE)
+        shown = json.loads(facts.partition("\n")[0])
+        return json.dumps({"facts": [fact for fact in shown if {fact[0], fact[2]} & words_of(question)]})
     if '"links"' in prompt:
         first = re.findall(r"^\[(\d+)\]", prompt, re.MULTILINE)[0]
         return (
@@ -88,7 +96,7 @@ class Talker:
 
     @property
     def identity(self) -> ModelIdentity:
-        return ModelIdentity(provider=Provider.CONTROL, name="talker")
+        return ModelIdentity(provider="control", name="talker")
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.asked.append(request)
@@ -138,6 +146,8 @@ class Talk:
     context: tuple[Turn, ...] = ()
     golden: tuple[str, ...] = ()
     history: HistoryPolicy = HistoryPolicy.ON_POLICY
+    whole: tuple[Turn, ...] = ()
+    """The talk that the context is the beginning of; empty where it is all of it."""
     scripted: tuple[int, ...] = ()
     """Rounds whose golden answers are said as they stand."""
 
@@ -160,20 +170,35 @@ class Talk:
             problem_id=self.name,
             turns=tuple(turns),
             row_digest=self.name,
+            context_id=content_id(self.whole or self.context) if self.context else None,
+            context_turns=len(self.context),
         )
 
     async def play(
-        self, agent: str, model: Talker, vectors: Words | None = None, steps: tuple[Step, ...] = (), max_steps: int = 1000
+        self,
+        agent: str,
+        model: Talker,
+        vectors: Words | None = None,
+        steps: tuple[Step, ...] = (),
+        max_steps: int = 1000,
+        shared: TalkAnswers | None = None,
+        sampling: Sampling = GREEDY,
+        keep: Callable[[Step], None] = lambda step: None,
     ) -> Ending:
-        """Play it with the agent, from these steps on."""
-        request = AgentRequest({}, model, Sampling(), steps, embedder=vectors or Words())
+        """Play it with the agent, from these steps on.
+
+        Args:
+            shared: what dialogues after the same talk share.
+            keep: called with each new step.
+        """
+        request = AgentRequest({}, model, sampling, steps, embedder=vectors or Words(), talk_answers=shared)
         async with registry.load(agent).begin(request) as make_seat:
             problem = simple_problem(self.name, self.name, "pass")
             opening = Transcript(problem, self.dialog, sample=0, seed=0, turn=1, steps=steps, context=self.context)
             cast = Cast(
                 partly_scripted(make_seat(self.history), self.dialog), ScriptedUser(self.said), max_turns=99, max_steps=max_steps
             )
-            return await play_dialogue(opening, cast, lambda step: None)
+            return await play_dialogue(opening, cast, keep)
 
 
 def context_of(*rounds: tuple[str, str]) -> tuple[Turn, ...]:

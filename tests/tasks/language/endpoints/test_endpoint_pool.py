@@ -11,13 +11,13 @@ AT_ONCE = OutagePolicy(faults=2, silence_s=0.0)
 
 
 def join(concurrency: int, **other: Any) -> EndpointPool:
-    asked = {"url": URL, "key": None, "connect_s": 1.0, "timeout_s": 9.0, "outage": AT_ONCE} | other
+    asked = {"url": URL, "key": None, "connect_s": 1.0, "outage": AT_ONCE} | other
     return join_pool(concurrency=concurrency, **asked)
 
 
 def test_two_runs_on_one_endpoint_keep_to_the_least_that_one_of_them_grants() -> None:
     async def scenario() -> None:
-        first, second = join(8), join(3, timeout_s=5.0)
+        first, second = join(8), join(3, connect_s=5.0)
         elsewhere, of_another_account = join(8, url="http://127.0.0.1:8/v1"), join(8, key="another")
         for _ in range(2):
             await first.limit.acquire()
@@ -37,7 +37,7 @@ def test_two_runs_on_one_endpoint_keep_to_the_least_that_one_of_them_grants() ->
 
 def test_an_overload_that_one_run_meets_slows_the_other_and_outlasts_it() -> None:
     async def scenario() -> None:
-        first, second = join(16), join(16, timeout_s=5.0)
+        first, second = join(16), join(16, connect_s=5.0)
         first.limit.overloaded(await first.limit.acquire())
         await first.leave()
         assert second.limit.limit == 8
@@ -51,7 +51,7 @@ def test_an_overload_that_one_run_meets_slows_the_other_and_outlasts_it() -> Non
 
 def test_an_outage_that_one_run_meets_is_the_other_s_too_unless_it_waits_for_another_time() -> None:
     async def scenario() -> None:
-        first, second = join(4), join(4, timeout_s=5.0)
+        first, second = join(4), join(4, connect_s=5.0)
         patient = join(4, outage=OutagePolicy(faults=2, silence_s=0.0, patience_s=999.0))
         for _ in range(2):
             first.watch.failed("no connection", has_status=False)

@@ -71,7 +71,7 @@ def test_the_key_is_sent_and_shows_up_nowhere_else(caplog: pytest.LogCaptureFixt
             assert error.__cause__ is None
             assert error.__context__ is None
             shown.extend((str(error), repr(error), str(vars(error)), pickle.dumps(error).decode("latin-1")))
-        shown.extend((repr(model), repr(model.pool()), repr(model.pool().client)))
+        shown.extend((repr(model), repr(model.pool()), repr(model.pool().session)))
         with pytest.raises(TypeError, match="holds a key") as refusal:
             pickle.dumps(model)
         shown.append(str(refusal.value))

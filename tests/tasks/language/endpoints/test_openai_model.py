@@ -12,7 +12,8 @@ import pytest
 from schemas.errors import ConfigError, ModelUnavailable
 from schemas.run import ModelEndpoint
 from tasks.language.endpoints.openai_model import OpenAIModel
-from tests.fixtures.model_server import CONTEXT_LENGTH, Fault, ModelServer, Reply, default_answer, model_server
+from tests.fixtures.model_server import CONTEXT_LENGTH, ModelServer, Reply, default_answer, model_server
+from tests.fixtures.replies import Fault
 from tests.tasks.language.requests import MOCK, QUICK, ask, complete, model_on, refused
 
 
@@ -104,7 +105,7 @@ def test_it_gives_up_when_its_patience_ends() -> None:
         (Reply(status=403), "key"),
         (Reply(status=404), "base URL"),
         (Reply(status=422), "sampling"),
-        (Reply(status=400, message="temperature does not support 0.0"), "sampling"),
+        (Reply(status=400, message="top_k does not support 0.0"), "sampling"),
         (Reply(status=400, message="The model `mock` does not exist"), "name"),
         (Reply(status=307, headers=(("Location", "http://127.0.0.1:9/elsewhere"),)), "message"),
         (Reply(status=429, code="insufficient_quota"), "credit"),
@@ -118,7 +119,7 @@ def test_what_asking_again_cannot_mend_is_asked_once(reply: Reply, remedy: str) 
     assert f"HTTP {reply.status}" in str(error)
 
 
-def test_a_dead_endpoint_is_named() -> None:
+def test_a_dead_endpoint_is_named_and_no_call_to_it_is_counted() -> None:
     async def scenario() -> None:
         model = OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1"), policy=QUICK, environ={})
         try:
@@ -128,7 +129,7 @@ def test_a_dead_endpoint_is_named() -> None:
 
     with pytest.raises(ModelUnavailable, match=r"'mock' at http://127\.0\.0\.1:9/v1: no connection.*4 tries") as caught:
         asyncio.run(scenario())
-    assert not caught.value.permanent
+    assert (caught.value.permanent, caught.value.n_calls) == (False, 0)
 
 
 def test_a_conversation_too_long_is_the_model_s_failure() -> None:
@@ -224,12 +225,12 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
         await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in (first, second)))
         await filling
         assert first.pool() is second.pool()
-        client = first.pool().client
+        session = first.pool().session
         await first.aclose()
-        assert not client.is_closed()
+        assert not session.closed
         await second.complete(ask("still open"))
         await second.aclose()
-        assert client.is_closed()
+        assert session.closed
 
     with model_server(latency_s=0.2, holds_after=0) as server:
         asyncio.run(scenario(server))
@@ -237,9 +238,9 @@ def test_models_on_one_endpoint_share_client_and_concurrency_until_the_last_is_c
 
 
 @pytest.mark.slow
-def test_models_with_other_time_limits_share_the_concurrency_all_the_same() -> None:
+def test_models_with_other_limits_of_connecting_share_the_concurrency_all_the_same() -> None:
     async def scenario(server: ModelServer) -> None:
-        models = [model_on(server, policy=replace(QUICK, timeout_s=limit)) for limit in (20.0, 30.0)]
+        models = [model_on(server, policy=replace(QUICK, connect_s=limit)) for limit in (20.0, 30.0)]
         filling = asyncio.create_task(let_go_when_full(server, QUICK.concurrency))
         await asyncio.gather(*(model.complete(ask(str(i))) for i in range(6) for model in models))
         await filling
@@ -285,3 +286,53 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
 def test_opening_without_the_key_names_the_variable() -> None:
     with pytest.raises(ConfigError, match="MY_KEY is not set"):
         OpenAIModel(MOCK, ModelEndpoint(base_url="http://127.0.0.1:9/v1", key_env="MY_KEY"), environ={})
+
+
+@pytest.mark.parametrize("status", [401, 402])
+def test_one_request_finds_out_that_a_key_is_refused(status: int) -> None:
+    async def scenario(server: ModelServer) -> list[ModelUnavailable]:
+        model = model_on(server, key="some-key")
+        found = await asyncio.gather(*(model.complete(ask()) for _ in range(20)), return_exceptions=True)
+        await model.aclose()
+        return [error for error in found if isinstance(error, ModelUnavailable)]
+
+    with model_server(choose=lambda _name, _n: Reply(status=status, delay_s=0.1)) as server:
+        errors = asyncio.run(scenario(server))
+        assert len(server.bodies) == 1
+    assert len(errors) == 20
+    assert all(error.permanent and f"HTTP {status}" in str(error) for error in errors)
+    assert sum(error.n_calls for error in errors) == 1
+
+
+def test_a_key_that_was_accepted_is_given_up_after_three_refusals_in_a_row() -> None:
+    async def scenario(server: ModelServer) -> int:
+        model = model_on(server, key="some-key")
+        await model.complete(ask())
+        n_refused = 0
+        for _ in range(6):
+            try:
+                await model.complete(ask())
+            except ModelUnavailable:
+                n_refused += 1
+        await model.aclose()
+        return n_refused
+
+    with model_server([Reply(), Reply(status=401), Reply(), *[Reply(status=401)] * 9]) as server:
+        assert asyncio.run(scenario(server)) == 5
+        assert len(server.bodies) == 6
+
+
+def test_a_slow_first_answer_keeps_the_others_back_for_a_second_only() -> None:
+    async def scenario(server: ModelServer) -> None:
+        model = model_on(server, key="some-key")
+        first = asyncio.create_task(model.complete(ask()))
+        await asyncio.sleep(0.05)
+        answer = await asyncio.wait_for(model.complete(ask()), 60)
+        assert answer.n_calls == 1
+        assert not first.done()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await model.aclose()
+
+    with model_server([Reply(delay_s=100.0)]) as server:
+        asyncio.run(scenario(server))

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.dialog import Role
 from schemas.errors import ModelUnavailable
-from schemas.run import ModelEndpoint, ModelIdentity, Provider, Sampling
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
 from tasks.language.chat_model import ChatModel, ChatRequest, Message
 from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.openai_model import OpenAIModel
@@ -19,7 +19,7 @@ from tasks.language.endpoints.sticky_model import StickyModel
 from tasks.language.opening import open_model
 from tests.fixtures.vllm_program import Handler
 
-IDENTITY = ModelIdentity(provider=Provider.VLLM, name="m", revision="1")
+IDENTITY = ModelIdentity(provider="vllm", name="m", revision="1")
 
 
 class Servers:

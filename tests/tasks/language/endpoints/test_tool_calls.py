@@ -10,10 +10,11 @@ import pytest
 from schemas.dialog import Role
 from schemas.episode import ToolCall
 from schemas.errors import AnswerMissing
-from schemas.run import ModelIdentity, Provider
-from tasks.language.chat_model import Message, ToolSpec
+from schemas.run import ModelIdentity
+from tasks.language.chat_model import UNREADABLE, Message, ToolSpec
+from tasks.language.endpoints.answers import read_answer
 from tasks.language.endpoints.faults import read_fault
-from tasks.language.endpoints.wire import MalformedAnswer, read_answer, request_body
+from tasks.language.endpoints.wire import request_body
 from tasks.language.recorded_model import RecordedAnswer, RecordedModel, load_recording, write_recording
 from tests.fixtures.model_server import ModelServer, Reply, model_server
 from tests.tasks.language.requests import ask, complete, model_on
@@ -28,7 +29,7 @@ AFTER = replace(
 
 
 def test_a_request_carries_tools_calls_and_results() -> None:
-    body = request_body("m", AFTER, "max_tokens")
+    body = request_body("m", AFTER)
     assert body["tools"] == [
         {"type": "function", "function": {"name": "read", "description": "Shows a note.", "parameters": READ.parameters}}
     ]
@@ -40,11 +41,11 @@ def test_a_request_carries_tools_calls_and_results() -> None:
         },
         {"role": "tool", "content": "x = 3", "tool_call_id": "call_0"},
     ]
-    assert not {"tools", "response_format"} & set(request_body("m", ask(), "max_tokens"))
+    assert not {"tools", "response_format"} & set(request_body("m", ask()))
 
 
 def test_an_answer_schema_is_sent() -> None:
-    body = request_body("m", replace(ask(), answer_schema={"type": "object"}), "max_tokens")
+    body = request_body("m", replace(ask(), answer_schema={"type": "object"}))
     assert body["response_format"]["type"] == "json_schema"
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
@@ -67,9 +68,30 @@ def test_calls_are_read_as_careless_servers_write_them(call: object, read: ToolC
     assert read_answer(json.dumps(body).encode()).calls == (read,)
 
 
-def test_a_call_without_a_name_is_a_malformed_answer() -> None:
-    with pytest.raises(MalformedAnswer, match="tool call 1 names no function"):
-        read_answer(b'{"choices": [{"message": {"content": "", "tool_calls": [{"id": "a"}]}}]}')
+@pytest.mark.parametrize("call", [{"id": "a"}, {"id": "a", "function": {"name": " "}}, {"id": "a", "function": "read"}])
+def test_a_call_without_a_name_is_a_call_that_the_model_is_told_of(call: object) -> None:
+    """It is the model's error: a retry would not help, and an infra fault would ask for the whole dialogue again."""
+    body = {"choices": [{"message": {"content": "", "tool_calls": [call, "none"]}}]}
+    first, second = read_answer(json.dumps(body).encode()).calls
+    assert (first.call_id, first.name, json.loads(first.arguments)) == ("a", UNREADABLE, {"call": call})
+    assert (second.call_id, second.name) == ("call_1", UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ('{"name": "x"}', {"name": "x"}),
+        ('{"name": "a\nb"}', {"name": "a\nb"}),
+        ("", {}),
+        ('{"name": ', {"unreadable": '{"name": '}),
+        ("[1]", {"unreadable": "[1]"}),
+    ],
+)
+def test_arguments_of_earlier_calls_are_sent_as_json_objects(written: str, sent: object) -> None:
+    """vLLM and llama.cpp refuse the whole conversation otherwise, so that one malformed call would end the dialogue."""
+    wrong = CALL.model_copy(update={"arguments": written})
+    body = request_body("m", replace(REQUEST, messages=(*REQUEST.messages, Message(Role.ASSISTANT, "", (wrong,)))))
+    assert json.loads(body["messages"][-1]["tool_calls"][0]["function"]["arguments"]) == sent
 
 
 @pytest.mark.parametrize(
@@ -134,7 +156,7 @@ def test_a_recording_keeps_the_answers_of_a_turn_by_number(tmp_path: Path) -> No
         {"problem_id", "turn", "sample", "content", "step"},
         {"problem_id", "turn", "sample", "content"},
     ]
-    model = RecordedModel(ModelIdentity(provider=Provider.RECORDED, name="r"), load_recording(path))
+    model = RecordedModel(ModelIdentity(provider="recorded", name="r"), load_recording(path))
     first, second = (asyncio.run(model.complete(replace(ask(), problem_id="p", call_index=n))) for n in (0, 1))
     assert (first.calls, first.finish_reason, second.content) == ((CALL,), "tool_calls", "It is 3.")
     with pytest.raises(AnswerMissing, match="turn 1, sample 0, step 2"):

@@ -73,6 +73,8 @@ def test_the_model_is_told_of_tools_calls_and_results() -> None:
     assert user == dialogue[1]
     assert calls_in(called.content, TOOLS)[1][0].arguments == CALL.arguments
     assert results == Message(Role.USER, "Result of write:\nkept\n\nResult of read:\nx")
+    more = with_tools_as_text(replace(ask(), messages=(*dialogue, Message(Role.USER, "And?")), tools=TOOLS))
+    assert more.messages[-1] == Message(Role.USER, f"{results.content}\n\nAnd?"), "no two messages of the user in a row"
 
 
 def test_without_a_system_message_the_tools_stand_in_one_of_their_own() -> None:

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.endpoint_profile import EndpointProfile
+from tasks.language.endpoints.answers import MalformedAnswer, read_answer
 from tasks.language.endpoints.faults import read_fault, retry_after_s, shortened
 from tasks.language.endpoints.wire import (
-    MalformedAnswer,
     is_plausible_name,
     json_bytes,
-    read_answer,
     request_body,
     valid_unicode,
-    without_reasoning,
 )
 from tests.tasks.language.requests import ask
 
@@ -98,23 +97,12 @@ def test_valid_unicode_can_always_be_sent_and_changes_nothing_valid(text: str) -
         assert mended == text
 
 
-@pytest.mark.parametrize(
-    ("content", "kept"),
-    [
-        ("<think>a\nb</think>\n\n    return 1", "    return 1"),
-        ("\n<think></think>answer", "answer"),
-        ("<think>never closed", ""),
-        ("no <think>here</think>", "no <think>here</think>"),
-        ("<think>a</think>\r\nx<think>b</think>", "x<think>b</think>"),
-        ("", ""),
-    ],
-)
-def test_a_leading_reasoning_block_is_left_out(content: str, kept: str) -> None:
-    assert without_reasoning(content) == kept
-
-
 def test_the_body_says_all_that_can_change_the_answer() -> None:
-    sent = request_body("m", ask(max_tokens=9, stop=("END",), temperature=0.5, top_p=0.9), "max_completion_tokens")
+    sent = request_body(
+        "m",
+        ask(max_tokens=9, stop=("END",), temperature=0.5, top_p=0.9),
+        EndpointProfile(token_limit_name="max_completion_tokens"),
+    )
     assert sent == {
         "model": "m",
         "messages": [{"role": "user", "content": "Write add."}],
@@ -124,7 +112,7 @@ def test_the_body_says_all_that_can_change_the_answer() -> None:
         "max_completion_tokens": 9,
         "stop": ["END"],
     }
-    assert {"max_tokens", "stop"}.isdisjoint(request_body("m", ask(), "max_tokens"))
+    assert {"max_tokens", "stop"}.isdisjoint(request_body("m", ask()))
 
 
 CONTEXT_MESSAGES = [
@@ -152,6 +140,7 @@ def test_context_length_is_known_by_each_server_s_words(message: str) -> None:
         (400, '{"error":{"code":"content_filter"}}', {}, "content_filter"),
         (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'", {"max_tokens": 5}, "token_limit_name"),
         (400, "Unsupported parameter: 'max_completion_tokens'", {"max_completion_tokens": 5}, "permanent"),
+        (400, "temperature does not support 0", {"temperature": 0}, "parameter"),
         (400, "temperature does not support 0", {}, "permanent"),
         *((status, "no", {}, "permanent") for status in (301, 307, 401, 402, 403, 404, 405, 422)),
         *((status, "busy", {}, "overload") for status in (408, 429, 500, 502, 503, 504, 529)),

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from schemas.run import Sampling
@@ -16,6 +17,7 @@ from tasks.language.chat_model import ChatModel, Completion
 from tasks.language.model_spec import ModelChoice, parse_model
 from tasks.language.opening import check_endpoint, open_model
 from tasks.language.servers.embedded_server import embedded_server
+from tests.fixtures.processes import running
 from tests.tasks.language.requests import ask
 
 pytestmark = [
@@ -125,3 +127,23 @@ def test_it_starts_where_its_packages_are_shadowed(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with embedded_server(tmp_path / "logs") as base_url:
         assert base_url.startswith("http://127.0.0.1:")
+
+
+def servers() -> set[psutil.Process]:
+    return running("tasks.language.servers.embedded_server", psutil.Process())
+
+
+def test_a_killed_server_is_started_again_at_its_address(tmp_path: Path) -> None:
+    choice, others = parse_model("embedded:smollm2"), servers()
+    with embedded_server(tmp_path) as base_url:
+        here = ModelChoice(choice.identity, choice.endpoint.model_copy(update={"base_url": base_url}))
+        (before,) = answers(here, QUESTIONS[:1], at_once=1, max_tokens=5)
+        (server,) = servers() - others
+        server.kill()
+        begun_s = time.monotonic()
+        (after,) = answers(here, QUESTIONS[:1], at_once=1, max_tokens=5)
+        assert after.content == before.content
+        assert time.monotonic() - begun_s < 60
+        (again,) = servers() - others
+        assert again.pid != server.pid
+    assert not again.is_running()

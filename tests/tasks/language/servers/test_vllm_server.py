@@ -106,6 +106,15 @@ def test_it_serves_by_the_digest_and_ends_with_all_that_it_started(program: str,
 
 
 @pytest.mark.slow
+def test_two_servers_of_one_name_have_a_log_each(program: str, weights: Path, tmp_path: Path) -> None:
+    one, other = (VllmSettings(command=program, seed=seed) for seed in (0, 1))
+    first, second = chosen(weights, one), chosen(weights, other)
+    logs = tmp_path / "logs"
+    with serving(first.identity, first.endpoint, one, None, logs), serving(second.identity, second.endpoint, other, None, logs):
+        assert [len(started(logs / name)) for name in ("vllm-tiny.log", "vllm-tiny-2.log")] == [1, 1]
+
+
+@pytest.mark.slow
 def test_a_server_that_dies_is_started_again_on_its_port(program: str, weights: Path, tmp_path: Path) -> None:
     settings = VllmSettings(command=program, restarts=1)
     choice, log = chosen(weights, settings), tmp_path / "logs" / "vllm-tiny.log"

@@ -1,0 +1,369 @@
+"""Hook of mkdocs: adds the pages whose source lies outside of docs/, generates the reference, and builds the navigation.
+
+Every page has one source. `parley help` prints the how-to pages from flows/text/topics, a benchmark's page is its README, and the
+reference is made of the code. Links are written as paths of the repository, and rewritten here.
+"""
+
+import ast
+import inspect
+import os
+import posixpath
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("schemas", "tasks", "sandbox", "warehouse", "flows", "tests")
+TOPICS = "flows/text/topics"
+CODE_OR_LINK = re.compile(
+    r"^(?P<fence>```.*?^```$)|(?P<image>!?)\[(?P<text>(?:[^\[\]`]|`[^`]*`)*)\]\((?P<target>[^)\s]+)\)|`[^`\n]+`",
+    re.MULTILINE | re.DOTALL,
+)
+SECTIONS = {
+    "how-to": "How-to",
+    "benchmarks": "Benchmarks",
+    "reference": "Reference",
+    "explanation": "Explanation",
+    "decisions": "Decisions",
+    "code": "Code",
+}
+"""Folder of the site -> its title in the navigation, in order."""
+EXPLANATION = ("architecture", "ids", "trust", "statistics", "scale")
+
+
+def sources() -> dict[str, str]:
+    """Return the path of each page's source in the repository -> the page's path in the site."""
+    pages = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    for path in sorted((ROOT / TOPICS).glob("*.md")):
+        pages[f"{TOPICS}/{path.name}"] = path.name if path.stem == "tutorial" else f"how-to/{path.name}"
+    for path in sorted((ROOT / "tasks" / "benchmarks").glob("*/README.md")):
+        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = f"benchmarks/{path.parent.name}.md"
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("README.md")):
+            name = path.relative_to(ROOT).as_posix()
+            if "/sample/" not in name:
+                pages.setdefault(name, f"code/{posixpath.dirname(name)}.md")
+    for path in sorted((ROOT / "docs").rglob("*")):
+        if path.suffix in {".md", ".png"}:
+            pages[path.relative_to(ROOT).as_posix()] = path.relative_to(ROOT / "docs").as_posix()
+    return (
+        pages
+        | {f"docs/{name}": name for name in (*generators(), "decisions/index.md")}
+        | {"docs/decisions": "decisions/index.md"}
+    )
+
+
+def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> str:
+    """Return a page's text with its links made for the site.
+
+    Args:
+        source: path of the text in the repository, from which relative links go.
+        page: path of the page in the site.
+        pages: see `sources`. A link to another file of the repository becomes its path, as code.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        target = match["target"]
+        if target is None or "://" in target or target.startswith(("#", "mailto:")):
+            return match[0]
+        path, _, anchor = target.partition("#")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        if path not in pages and not (ROOT / path).exists():
+            return match[0]  # mkdocs reports it
+        if path not in pages:
+            return match["text"] if f"`{path}`" == match["text"] else f"{match['text']} (`{path}`)"
+        link = posixpath.relpath(pages[path], posixpath.dirname(page) or ".")
+        return f"{match['image']}[{match['text']}]({link}{'#' + anchor if anchor else ''})"
+
+    indented = re.sub(r"^  (?=- )", "    ", text, flags=re.MULTILINE)  # Python-Markdown nests a list from four blanks on
+    return CODE_OR_LINK.sub(replaced, indented)
+
+
+# The reference
+
+
+def generators() -> dict[str, Any]:
+    """Return each generated page of the reference -> the function that makes its text."""
+    return {
+        "reference/cli.md": cli_page,
+        "reference/configuration.md": configuration_page,
+        "reference/role-keys.md": role_keys_page,
+        "reference/tables.md": tables_page,
+        "reference/results.md": results_page,
+        "reference/metrics.md": metrics_page,
+        "reference/exit-codes.md": exit_codes_page,
+    }
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table. Line ends and bars within cells are escaped."""
+    cells = [[re.sub(r"\s+", " ", cell).replace("|", "\\|").strip() for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells))
+
+
+def cli_page() -> str:
+    """Return the page of all commands: the table of them, then arguments and options of each."""
+    from typer.main import get_command
+
+    from flows.cli.app import app
+
+    leaves = list(_commands(get_command(app), "parley"))
+    rows = [(f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help)) for name, command in leaves]
+    parts = ["# Commands", "Every command has `--help`.", table(("command", "does"), rows)]
+    for name, command in leaves:
+        context = command.context_class(command, info_name=name)
+        usage = " ".join((name, *command.collect_usage_pieces(context)))
+        records = [record for p in command.params if not getattr(p, "hidden", False) and (record := p.get_help_record(context))]
+        parts += [f"## {name}", f"```text\n{usage}\n```", textwrap.dedent(command.help or "").replace("\b", "").strip()]
+        if records:
+            parts.append(table(("argument or option", ""), ((f"`{form}`", _plain(text)) for form, text in records)))
+    return "\n\n".join(parts) + "\n\n`parley run` has further flags for the [keys of each role](role-keys.md).\n"
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield name, command
+        return
+    if command.invoke_without_command and name != "parley":
+        yield name, command
+    for word, one in below.items():
+        if not one.hidden:
+            yield from _commands(one, f"{name} {word}")
+
+
+def _first_line(text: str | None) -> str:
+    return _plain((text or "").strip().split("\n\n")[0])
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown would read as a tag or emphasis outside of code."""
+    return "".join(part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part) for part in re.split(r"(`[^`]*`)", text))
+
+
+def configuration_page() -> str:
+    """Return the page of a night's file: every field of its models, with type, default and description."""
+    from flows.night.config import NightlyConfig
+
+    parts = [
+        "# Configuration of a night",
+        "`parley nightly --config FILE` reads a YAML file. `nightly.yaml` in the repository is a complete example.",
+    ]
+    for model in _models(NightlyConfig, {}):
+        texts = field_texts(model)
+        rows = [
+            (f"`{name}`", f"`{_type(field.annotation)}`", _default(field), _plain(texts.get(name, "")))
+            for name, field in model.model_fields.items()
+        ]
+        parts += [f"## {model.__name__}", _first_line(inspect.getdoc(model)), table(("field", "type", "default", ""), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _models(model: type[BaseModel], known: dict[type[BaseModel], None]) -> list[type[BaseModel]]:
+    """Return a model and all models that its fields hold, each once."""
+    known.setdefault(model)
+    for field in model.model_fields.values():
+        for inner in _inner_models(field.annotation):
+            if inner not in known:
+                _models(inner, known)
+    return list(known)
+
+
+def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _inner_models(part)
+
+
+@cache
+def field_texts(model: type[BaseModel]) -> dict[str, str]:
+    """Return field -> docstring below it, of a model and its bases."""
+    texts: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        if owner is not BaseModel and issubclass(owner, BaseModel):
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+            assert isinstance(tree, ast.ClassDef)
+            for field, text in zip(tree.body, tree.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                    texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
+    return texts
+
+
+def _type(annotation: Any) -> str:
+    text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is not None:
+        return "" if field.default_factory in (dict, list, tuple) else "the machine's"
+    if field.default is PydanticUndefined:
+        return "required"
+    return "" if field.default in (None, (), "") else f"`{field.default}`"
+
+
+def role_keys_page() -> str:
+    """Return the page of the keys that each role of a run takes."""
+    from tasks.planning.role_keys import key_table
+
+    about = (
+        "Subject, simulator, judge and embedder take `SPEC[,KEY=VALUE…]`. Each key is a flag, too. A flag of another role"
+        " than the subject has the role's name before it (`--simulator-temperature`). A night's file has the same keys."
+        " The [how-to page](../how-to/roles.md) explains them."
+    )
+    return f"# Keys of a role\n\n{about}\n\n{key_table()}\n"
+
+
+def tables_page() -> str:
+    """Return the page of all Parquet tables with their columns, from the Arrow schemas."""
+    from schemas.lake.tables import TABLES
+
+    parts = [
+        "# Tables",
+        "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The warehouse holds it, too, unless"
+        " the page says otherwise. [Tables of results](results.md) are made of these.",
+    ]
+    for name, made in sorted(TABLES.items()):
+        texts = field_texts(made.model)
+        rows = [
+            (
+                f"`{field.name}`",
+                f"`{_arrow(field.type)}`" + (" or NULL" if field.nullable else ""),
+                _plain(texts.get(field.name, "")),
+            )
+            for field in made.schema
+        ]
+        kept = "" if made.is_loaded else " In the lake only."
+        about = f"{_first_line(inspect.getdoc(made.model))} Version {made.version}, by {', '.join(made.partition_by)}.{kept}"
+        parts += [f"## {name}", _plain(about), table(("column", "type", ""), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _arrow(kind: Any) -> str:
+    text = re.sub(r"item: | not null", "", str(kind))
+    return text if len(text) < 50 else text.partition("<")[0] + "<…>"
+
+
+def results_page() -> str:
+    """Return the page of all tables of results: the comment of each SQL file, which says what a row is."""
+    files = [*sorted((ROOT / "warehouse/sql/marts").glob("*.sql")), *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql"))]
+    rows = []
+    for path in files:
+        comment = re.match(r"(?:--.*\n)+", path.read_text(encoding="utf-8"))
+        lines = comment[0].splitlines() if comment else ()
+        rows.append((f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines))))
+    views = [
+        (f"`{path.stem}`", _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")))
+        for path in sorted((ROOT / "warehouse/sql/ddl").glob("*.sql"))
+        if not path.stem.startswith("_")
+    ]
+    return (
+        f"# Tables of results\n\n## Results\n\n{table(('table', 'a row'), rows)}\n\n"
+        f"## Views and macros\n\n{table(('name', ''), views)}\n"
+    )
+
+
+def metrics_page() -> str:
+    """Return the page of all metrics, by family."""
+    from tasks.metrics import registry
+
+    families: dict[str, list[Any]] = {}
+    for name in registry.names():
+        one = registry.load(name)
+        families.setdefault(one.function.__module__.rpartition(".")[2], []).append(one)
+    parts = ["# Metrics", "A score names its metric and the metric's version. Scores of two versions are not compared."]
+    for family, metrics in sorted(families.items()):
+        parts.append(f"## {family.replace('_', ' ').capitalize()}")
+        for one in metrics:
+            better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(one.better, "It only describes.")
+            judged = " It reads judgements." if one.judged else ""
+            text = textwrap.indent(inspect.getdoc(one.function) or "", "    ")
+            parts += [f"### {one.name}", f"Version {one.version}. {better}{judged}", text]
+    return "\n\n".join(parts) + "\n"
+
+
+def exit_codes_page() -> str:
+    """Return the page of exit codes and the errors behind them."""
+    from flows.cli.app import app
+    from schemas import errors
+
+    codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
+    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.ParleyError)]
+    rows = [(str(one.exit_code), f"`{one.__name__}`", _first_line(inspect.getdoc(one))) for one in kinds]
+    return (
+        f"# Exit codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
+        f"## Errors\n\nEach error names the value, the place and the remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
+    )
+
+
+# The site
+
+
+def decisions_page() -> str:
+    """Return the list of all decisions with their statuses."""
+    rows = []
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        title, _, status = path.read_text(encoding="utf-8").splitlines()[:3]
+        number, _, name = title.removeprefix("# ").partition(". ")
+        rows.append((number, f"[{name}]({path.name})", status.removeprefix("Status: ")))
+    return f"# Decisions\n\n{table(('', 'decision', 'status'), rows)}\n"
+
+
+def _title(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("# ")).removeprefix("# ").replace("`", "")
+
+
+def site_pages() -> dict[str, str]:
+    """Return path in the site -> text, of every page that has no file in docs/."""
+    pages = sources()
+    texts = {
+        page: rewritten((ROOT / source).read_text(encoding="utf-8"), source, page, pages)
+        for source, page in pages.items()
+        if not source.startswith("docs/")
+    }
+    return texts | {page: make() for page, make in generators().items()} | {"decisions/index.md": decisions_page()}
+
+
+def on_config(config: Any) -> Any:
+    """Set the navigation: one tab for each section, its pages by their titles."""
+    texts = site_pages()
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        texts.setdefault(path.relative_to(ROOT / "docs").as_posix(), path.read_text(encoding="utf-8"))
+    nav: list[Any] = [{"Home": "index.md"}, {"First night": "tutorial.md"}]
+    for folder, title in SECTIONS.items():
+        found = sorted(page for page in texts if page.startswith(f"{folder}/"))
+        if folder == "explanation":
+            found = [f"explanation/{name}.md" for name in EXPLANATION]
+        if folder == "decisions":
+            found = ["decisions/index.md"]
+        nav.append({title: [{_title(texts[page]): page} for page in found]})
+    nav[-1]["Code"][:0] = [
+        {"Contributing": "contributing.md"},
+        {"Changelog": "changelog.md"},
+        {"Outcomes before 0.1.0": "history.md"},
+    ]
+    config["nav"] = nav
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that have no file in docs/."""
+    from mkdocs.structure.files import File
+
+    for page, text in site_pages().items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Rewrite the links of a page that lies in docs/."""
+    name = f"docs/{page.file.src_uri}"
+    is_own = (ROOT / name).is_file() and os.fspath(page.file.src_uri) != "index.md"
+    return rewritten(markdown, name, page.file.src_uri, sources()) if is_own else markdown

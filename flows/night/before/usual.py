@@ -1,0 +1,206 @@
+"""Learns from the runs that the lake holds what a dialogue of a run usually takes, so that estimates need not assume it.
+
+The runs of the same model and setting count, else those of the same setting, else those of the same benchmark.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+from schemas.dialog import Role
+from schemas.episode import Episode, Step, StepKind, StopReason
+from schemas.lake.records import RunRecord
+from schemas.night.served import ServedHours
+from schemas.run import ModelIdentity
+from tasks.language.providers.registry import is_control
+from tasks.planning.plan import RunPlan
+
+_MOST_EPISODES = 200
+_MOST_JUDGEMENTS = 2000
+_ENDED = (StopReason.FINISHED, StopReason.TURN_LIMIT)
+_CHARACTERS_PER_TOKEN = 4
+Origin = Literal["model", "setting", "benchmark"]
+"""What earlier runs have in common with a run, the most first: model and setting, the setting, or the benchmark alone."""
+_ORIGINS: tuple[Origin, ...] = ("model", "setting", "benchmark")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Requests to one model with their tokens."""
+
+    calls: int = 0
+    input_tokens: float = 0
+    output_tokens: float = 0
+
+    def __add__(self, other: "Calls") -> "Calls":
+        return Calls(self.calls + other.calls, self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Means over requests of one role.
+
+    Attributes:
+        input_tokens: of a request; None where no endpoint counted them, and where only other settings tell.
+        output_tokens: of its answer.
+    """
+
+    input_tokens: float | None
+    output_tokens: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Means over finished dialogues of earlier runs.
+
+    Attributes:
+        answers: answers of the model under test in a dialogue; None where only other settings tell.
+        calls: its requests in a dialogue, with those for tools; None as `answers`.
+        simulator: None where no simulated user answered.
+    """
+
+    origin: Origin
+    answers: float | None
+    calls: float | None
+    subject: Usage
+    simulator: Usage | None
+
+
+_measured: WeakKeyDictionary[RunPlan, Measured | None] = WeakKeyDictionary()
+_judges: WeakKeyDictionary[RunPlan, dict[str, Usage | None]] = WeakKeyDictionary()
+_hours: WeakKeyDictionary[RunPlan, dict[tuple[str, ModelIdentity], float | None]] = WeakKeyDictionary()
+
+
+def measured_by_plan(plan: RunPlan) -> Measured | None:
+    """Return the means for a run; None where no such dialogue was played. They are read once a plan."""
+    if plan not in _measured:
+        _measured[plan] = _means(*_played(plan))
+    return _measured[plan]
+
+
+def _nearest(found: Iterable[tuple[T, str, str]], plan: RunPlan) -> tuple[Origin, list[T]]:
+    """Return those of (thing, model, setting) that have the most in common with the run."""
+    by_origin: dict[Origin, list[T]] = {origin: [] for origin in _ORIGINS}
+    for thing, model, setting in found:
+        is_same = setting == plan.spec.setting
+        by_origin["model" if is_same and model == plan.spec.label else "setting" if is_same else "benchmark"].append(thing)
+    for origin, things in by_origin.items():
+        if things:
+            return origin, things
+    return "benchmark", []
+
+
+def _played(plan: RunPlan) -> tuple[Origin, list[Episode]]:
+    """Return the newest finished dialogues with the same agent."""
+    end = f"+{plan.spec.agent.name}" if plan.spec.agent else ""
+    found: list[tuple[Episode, str, str]] = []
+    n_own = 0
+    for part in _newest_parts(plan, "episodes"):
+        for episode in plan.lake.read_part("episodes", Episode, part):
+            has_agent = episode.model.endswith(end) if end else "+" not in episode.model
+            if episode.stop_reason in _ENDED and has_agent and not is_control(episode.model):
+                found.append((episode, episode.model, episode.setting))
+                n_own += episode.model == plan.spec.label and episode.setting == plan.spec.setting
+        if n_own >= _MOST_EPISODES or len(found) >= 4 * _MOST_EPISODES:
+            break
+    origin, episodes = _nearest(found, plan)
+    return origin, episodes[:_MOST_EPISODES]
+
+
+def _newest_parts(plan: RunPlan, table: str) -> list[Path]:
+    parts = plan.lake.parts(table, benchmark=plan.spec.benchmark)
+    return sorted(parts, key=lambda part: part.stat().st_mtime_ns, reverse=True)
+
+
+def _means(origin: Origin, episodes: Sequence[Episode]) -> Measured | None:
+    answered = [[step for step in episode.steps if _is_answer(step)] for episode in episodes]
+    answered = [steps for steps in answered if steps]
+    if not answered:
+        return None
+    is_same = origin != "benchmark"
+    return Measured(
+        origin=origin,
+        answers=fmean(sum(step.kind is StepKind.MESSAGE for step in steps) for steps in answered) if is_same else None,
+        calls=fmean(sum(max(1, step.n_calls) for step in steps) for steps in answered) if is_same else None,
+        subject=_usage([step for steps in answered for step in steps], is_same),
+        simulator=_simulator_usage(episodes, is_same),
+    )
+
+
+def _simulator_usage(episodes: Sequence[Episode], is_same: bool) -> Usage | None:
+    said = [step for episode in episodes for step in episode.steps if step.role is Role.USER and step.n_calls]
+    return _usage(said, is_same) if said else None
+
+
+def _usage(steps: Sequence[Step], is_same: bool) -> Usage:
+    n_calls = sum(max(1, step.n_calls) for step in steps)
+    told = [step.input_tokens for step in steps if step.input_tokens is not None]
+    return Usage(sum(told) / n_calls if is_same and len(told) == len(steps) else None, sum(map(_tokens, steps)) / n_calls)
+
+
+def _is_answer(step: Step) -> bool:
+    return step.role is Role.ASSISTANT and not step.is_scripted and step.kind in (StepKind.MESSAGE, StepKind.TOOL_CALL)
+
+
+def _tokens(step: Step) -> int:
+    if step.output_tokens is not None:
+        return step.output_tokens
+    return (len(step.content) + sum(len(call.arguments) for call in step.calls)) // _CHARACTERS_PER_TOKEN
+
+
+def judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
+    """Return means over the newest judgements by a rubric, of its judge if it has judged before; None without any.
+
+    They are read once a plan.
+    """
+    known = _judges.setdefault(plan, {})
+    if rubric not in known:
+        known[rubric] = _judge_usage(plan, rubric)
+    return known[rubric]
+
+
+def _judge_usage(plan: RunPlan, rubric: str) -> Usage | None:
+    wanted, found = plan.judges[rubric].judge.judge.label, dict[str, tuple[bool, int, int]]()
+    names = ["rubric", "judge", "judgement_id", "n_calls", "input_tokens", "output_tokens"]
+    for part in _newest_parts(plan, "judge_verdicts"):
+        for row in plan.lake.read_arrow("judge_verdicts", [part], names).to_pylist():
+            if row["rubric"] == rubric and row["n_calls"] and None not in (row["input_tokens"], row["output_tokens"]):
+                found[row["judgement_id"]] = row["judge"] == wanted, row["input_tokens"], row["output_tokens"]
+        if len(found) >= _MOST_JUDGEMENTS:
+            break
+    own = [one for one in found.values() if one[0]] or list(found.values())
+    return Usage(fmean(told for _, told, _ in own), fmean(said for _, _, said in own)) if own else None
+
+
+def usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
+    """Return the hours that the server of a role's model usually stands ready for one dialogue; None where no earlier run tells.
+
+    They are read once a plan.
+    """
+    known = _hours.setdefault(plan, {})
+    if (role, identity) not in known:
+        known[role, identity] = _usual_hours(plan, role, identity)
+    return known[role, identity]
+
+
+def _usual_hours(plan: RunPlan, role: str, identity: ModelIdentity) -> float | None:
+    by_run: dict[tuple[str, str], list[ServedHours]] = {}
+    for row in plan.lake.read("served_hours", ServedHours, benchmark=plan.spec.benchmark):
+        if row.role == role:
+            by_run.setdefault((row.model, row.run_id), []).append(row)
+    records = plan.lake.read("runs", RunRecord, benchmark=plan.spec.benchmark) if by_run else []
+    settings = {record.run_id: record.setting.partition(".")[2] for record in records}
+    found: list[tuple[tuple[float, int], str, str]] = []
+    for (model, run_id), rows in by_run.items():
+        known = [row.hours for row in rows if row.hours is not None]
+        parts = plan.lake.parts("episodes", benchmark=plan.spec.benchmark, model=model, run_id=run_id)
+        n_episodes = plan.lake.read_arrow("episodes", parts, ["episode_id"]).num_rows if parts else 0
+        if len(known) == len(rows) and n_episodes:
+            own = rows[0].model if role == "subject" else plan.spec.label if rows[0].role_model == identity.label else ""
+            found.append(((sum(known), n_episodes), own, settings.get(run_id, "")))
+    _, nearest = _nearest(found, plan)
+    return sum(hours for hours, _ in nearest) / sum(n for _, n in nearest) if nearest else None

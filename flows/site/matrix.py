@@ -1,0 +1,136 @@
+"""The leaderboard: one matrix a setting, with a row for each model and a column for each metric, main metric first."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from flows.site.charts import Colours
+from flows.site.colours import CONTROL
+from flows.site.labels import better, metric_name, metric_order, metric_range, metric_unit
+from tasks.language.providers.registry import is_control
+
+CELL_WIDTH, CELL_HEIGHT, MARGIN = 112, 16, 5
+"""Size of the drawing in a cell, and the room of a dot at either end."""
+Row = Mapping[str, Any]
+
+
+def matrices(board: Sequence[Row], shown: Collection[str], colours: Colours) -> list[dict[str, Any]]:
+    """Return a matrix for each setting and its data, in the order of their names.
+
+    Args:
+        board: rows of the table `leaderboard` with their labels.
+        shown: runs that have a row; see `newest_of_each`.
+        colours: model -> class of its colour.
+    """
+
+    def key(row: Row) -> tuple[str, str, float]:
+        return row["setting"], row["dataset_version"], 1.0 if row["task_share"] is None else row["task_share"]
+
+    rows = sorted((row for row in board if row["run_id"] in shown), key=key)
+    return [_matrix(f"setting-{at}", list(group), colours) for at, (_, group) in enumerate(groupby(rows, key=key), 1)]
+
+
+def _matrix(anchor: str, rows: Sequence[Row], colours: Colours) -> dict[str, Any]:
+    first = rows[0]
+    runs: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        runs.setdefault(row["run_id"], {})[row["metric"]] = row
+    order = metric_order(first["setting"])
+    measured = {row["metric"] for row in rows}
+    metrics = [*(name for name in order if name in measured), *sorted(measured - set(order))]
+    main = metrics[0]
+    lines = [_line(run, metrics, colours) for run in runs.values()]
+    columns = [_column(first["setting"], metric, [line["results"].get(metric) for line in lines]) for metric in metrics]
+    for column in columns:
+        _mark_best(column, lines)
+        for line in lines:
+            line["cells"].append(_cell(line["results"].get(column["metric"]), column, line["is_control"]))
+    return {
+        "anchor": anchor,
+        "setting": first["setting"],
+        "first": first,
+        "main": main,
+        "main_name": metric_name(main),
+        "better": better(main),
+        "columns": columns,
+        "lines": _sorted(lines, main),
+    }
+
+
+def _line(results: Mapping[str, Row], metrics: Sequence[str], colours: Colours) -> dict[str, Any]:
+    first = next(iter(results.values()))
+    ordered = [results[metric] for metric in metrics if metric in results]
+    return {
+        "run": first,
+        "colour": colours.get(first["model"], CONTROL),
+        "is_control": is_control(first["model"]),
+        "results": results,
+        "ordered": ordered,
+        "cells": [],
+    }
+
+
+def _column(setting: str, metric: str, results: Sequence[Row | None]) -> dict[str, Any]:
+    """The scale of a column: the metric's range, or what the values and intervals need where no benchmark here names one."""
+    found = [row[name] for row in results if row for name in ("mean", "ci_low", "ci_high") if row[name] is not None]
+    low, high = metric_range(setting, metric) or (0.0, 1.0)
+    low, high = min([low, *found]), max([high, *found])
+    return {
+        "metric": metric,
+        "name": metric_name(metric),
+        "unit": metric_unit(setting, metric),
+        "better": better(metric),
+        "low": low,
+        "high": high,
+        "best": None,
+    }
+
+
+def _mark_best(column: dict[str, Any], lines: Sequence[Row]) -> None:
+    """Mark the best mean of two models or more. A control is never the best: its score is known before."""
+    means = [
+        line["results"][column["metric"]]["mean"]
+        for line in lines
+        if not line["is_control"] and column["metric"] in line["results"]
+    ]
+    known = [mean for mean in means if mean is not None]
+    if len(known) > 1 and column["better"] is not None:
+        column["best"] = max(known) if column["better"] == "higher" else min(known)
+
+
+def _cell(row: Row | None, column: Row, is_control: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"row": row, "metric": column["name"], "is_best": False, "dot": None, "ends": None}
+    if row is None or row["mean"] is None:
+        return shown
+
+    def x(value: float) -> float:
+        share = (value - column["low"]) / ((column["high"] - column["low"]) or 1)
+        return round(MARGIN + share * (CELL_WIDTH - 2 * MARGIN), 1)
+
+    ends = None if row["ci_low"] is None else (x(row["ci_low"]), x(row["ci_high"]))
+    is_best = not is_control and row["mean"] == column["best"]
+    return {**shown, "is_best": is_best, "dot": x(row["mean"]), "ends": ends}
+
+
+def _sorted(lines: Sequence[dict[str, Any]], main: str) -> list[dict[str, Any]]:
+    """Return models before controls, each from the best to the worst by the main metric; a row without a value comes last."""
+    sign = 1 if better(main) == "lower" else -1
+
+    def place(line: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
+        mean = line["results"][main]["mean"] if main in line["results"] else None
+        return line["is_control"], mean is None, 0.0 if mean is None else sign * mean, line["run"]["label"]
+
+    return sorted(lines, key=place)
+
+
+def rivals(matrix: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the leader's row on the main metric, then that of the best other model; fewer where there are fewer models."""
+    seen: set[str] = set()
+    for line in matrix["lines"]:
+        row = line["results"].get(matrix["main"])
+        if line["is_control"] or row is None or row["mean"] is None or row["model"] in seen:
+            continue
+        seen.add(row["model"])
+        yield row
+        if len(seen) == 2:
+            return

@@ -1,0 +1,107 @@
+"""`parley list benchmarks`: one line a setting; the details of one setting or benchmark by its name."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from schemas.errors import UnknownName
+from tasks.benchmarks import registry
+from tasks.storage.home import Home
+from tasks.storage.parquet_rows import n_rows
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.contract import Benchmark
+    from tasks.benchmarks.setting import Setting
+
+COLUMNS = ("setting", "benchmark", "dataset_versions", "rows_staged", "options", "about")
+_WIDTH = 80
+_GAP = 5
+"""Characters of a printed line that belong to no column."""
+Row = tuple[str, str, str, Mapping[str, int] | None, str, str]
+
+
+def benchmark_rows(home: Home) -> list[Row]:
+    """Return a row for each setting of all benchmarks; `rows_staged` is None for a lake in an object store."""
+    rows: list[Row] = []
+    for benchmark in map(registry.load, registry.names()):
+        staged = rows_staged(home, benchmark.name)
+        for setting in benchmark.settings.values():
+            options = " ".join(f"{o.name}={'|'.join(o.choices)}" for o in setting.options)
+            versions = ", ".join(benchmark.data.versions)
+            name = f"{benchmark.name}.{setting.name}"
+            rows.append((name, benchmark.about.title, versions, staged, options, setting.help))
+    return rows
+
+
+def rows_staged(home: Home, benchmark: str) -> Mapping[str, int] | None:
+    """Return dataset version -> rows of its newest staged edition; None where the lake lies in an object store."""
+    if home.is_store:
+        return None
+    found: dict[str, int] = {}
+    for folder in sorted((home.lake / "problems" / f"benchmark={benchmark}").glob("dataset=*")):
+        parts = sorted(folder.glob("part-*.parquet"), key=lambda part: part.stat().st_mtime_ns)
+        if parts:
+            found[folder.name.partition("=")[2]] = n_rows(parts[-1])
+    return found
+
+
+def printed_rows(rows: Sequence[Row]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and cells of a table of at most 80 columns: a line for each setting."""
+    room = _WIDTH - _GAP - max((len(row[0]) for row in rows), default=0)
+    cells = [(name, _datasets(versions.split(", "), staged or {}, room)) for name, _, versions, staged, *_ in rows]
+    return ("setting", "datasets (rows staged)"), cells
+
+
+def _datasets(versions: Sequence[str], staged: Mapping[str, int], room: int) -> str:
+    """Return staged versions with their rows, then the others: as many as there is room for, and how many are left out."""
+    ordered = [*(name for name in versions if name in staged), *(name for name in versions if name not in staged)]
+    words = [f"{name} ({staged[name]:,})" if name in staged else name for name in ordered]
+    for shown in range(len(words), 0, -1):
+        more = [f"+{len(words) - shown}"] if shown < len(words) else []
+        text = ", ".join([*words[:shown], *more])
+        if len(text) <= room:
+            return text
+    return f"+{len(words)}"
+
+
+def described(home: Home, name: str) -> Iterator[str]:
+    """Yield the lines that describe a benchmark, or one of its settings.
+
+    Raises:
+        UnknownName: nothing is called so.
+    """
+    benchmark_name, _, setting_name = name.partition(".")
+    if benchmark_name not in registry.names():
+        raise UnknownName("benchmark", benchmark_name, registry.names(), "See `parley list benchmarks`")
+    benchmark = registry.load(benchmark_name)
+    settings = [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
+    yield f"{benchmark.about.title} ({benchmark.name})"
+    yield from textwrap.wrap(benchmark.about.paper, _WIDTH)
+    yield from _fact("metrics", ", ".join(benchmark.scores.metrics))
+    yield from _fact("datasets", _all_datasets(home, benchmark))
+    for setting in settings:
+        yield ""
+        yield from _setting(benchmark, setting)
+
+
+def _all_datasets(home: Home, benchmark: "Benchmark") -> str:
+    staged = rows_staged(home, benchmark.name)
+    words = []
+    for version in benchmark.data.versions:
+        notes = ["default"] if version == benchmark.data.default_version else []
+        notes += [f"{staged[version]:,} rows staged"] if staged and version in staged else []
+        words.append(f"{version} ({', '.join(notes)})" if notes else version)
+    return ", ".join(words)
+
+
+def _setting(benchmark: "Benchmark", setting: "Setting") -> Iterator[str]:
+    yield f"{benchmark.name}.{setting.name}"
+    yield from textwrap.wrap(setting.help, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    if setting.metrics:
+        yield from _fact("further metrics", ", ".join(setting.metrics))
+    for option in setting.options:
+        yield from _fact(f"--option {option.name}", f"{option.help}. {'|'.join(option.choices)} (default: {option.default})")
+
+
+def _fact(name: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{name}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)

@@ -1,0 +1,65 @@
+"""How a dataset's rows are graded, for the terminal."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from schemas.errors import DataUnavailable, UsageError
+from tasks.benchmarks import registry
+from tasks.benchmarks.grade_routes import GradeRoute
+from tasks.benchmarks.public_data import PublicDataset
+from tasks.datasets.folders import DataFolders, State
+from tasks.storage.home import Home
+
+COLUMNS = ("project", "versions", "Python", "runner", "rows", "gradable")
+
+
+def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
+    """Return the routes of a dataset's rows: by the files where they are on this machine, else by facts known without them.
+
+    Raises:
+        UsageError: the benchmark's answers are graded in one way only.
+        DataUnavailable: the files are not here, and nothing is known without them.
+    """
+    list_routes = registry.load(dataset.benchmark).data.grade_routes
+    if list_routes is None:
+        raise UsageError(f"{dataset.full_name}: all its rows are graded alike. Leave out --routes")
+    folders = DataFolders.of(home)
+    is_here = folders.state(dataset) in (State.FETCHED, State.BROUGHT)
+    routes = list_routes(dataset.name, folders.folder(dataset) if is_here else None)
+    if routes is None:
+        raise DataUnavailable(f"{dataset.full_name}: its files are not here. First: parley data get {dataset.full_name}")
+    return routes
+
+
+def table_rows(routes: Sequence[GradeRoute]) -> list[tuple[str, ...]]:
+    """Return a line for each route."""
+    return [
+        (
+            route.project or "(no route)",
+            _span(route.versions),
+            route.python,
+            " ".join(route.command) or route.runner,
+            f"{len(route.problem_ids):,}",
+            f"{route.n_gradable:,}",
+        )
+        for route in routes
+    ]
+
+
+def summary_lines(routes: Sequence[GradeRoute]) -> list[str]:
+    """Return the totals, and the rows that cannot be graded with the reason of each."""
+    n_rows = sum(len(route.problem_ids) for route in routes)
+    n_routed = sum(len(route.problem_ids) for route in routes if route.runner)
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for route in routes:
+        for name, reason in route.exceptions.items():
+            by_reason[reason].append(name)
+    n_gradable = sum(route.n_gradable for route in routes)
+    return [
+        f"{n_rows:,} rows: {n_routed:,} have a runner, {n_gradable:,} are gradable without a network",
+        *(f"  not gradable so ({len(names)}): {reason}: {', '.join(names)}" for reason, names in by_reason.items()),
+    ]
+
+
+def _span(versions: Sequence[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}" if versions else ""

@@ -1,0 +1,117 @@
+"""Supervises a repository's tests, which run on the Python of the repository's own environment.
+
+Trusted, runs inside the sandbox on Parley's Python, or on an image's `python3`. The supervisor is that of
+`run_function_tests.py`, which names its rules. Here the program is no fork of it: the interpreter that the arguments name, which
+may be as old as Python 3.5, executes `project_tests.py`.
+
+Arguments: variables of that interpreter's environment (`NAME=VALUE` each), `--`, the interpreter, its flags. The variable
+PARLEY_SERVICES (JSON) names programs that answer on a port of loopback while the tests run: `packages`, where they lie, and
+of each of `services` its `port` and the interpreter's `arguments`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from _signal import SIGKILL  # pyright: ignore[reportMissingImports]  (a built-in module: signal would import enum)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from run_function_tests import main, own_child
+
+sys.path.pop(0)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "project_tests.py")
+_ANSWERS, _QUESTIONS = 3, 4
+_FIRST_FREE = 10
+_MANY = 1 << 16
+_NOT_EXECUTED = 127
+_SERVICES = "PARLEY_SERVICES"
+_STARTS_WITHIN_S = 120
+
+
+def start_program(answers: int, questions: int, to_program: int) -> dict[str, Any]:
+    """Start the interpreter with the program's ends of the two pipes as descriptors 3 and 4, and no other."""
+    split = sys.argv.index("--")
+    variables, command = sys.argv[1:split], sys.argv[split + 1 :]
+    environment = {**os.environ, **dict(one.split("=", 1) for one in variables)}
+    services = _start_services(environment.pop(_SERVICES, ""), command[0])
+    pid = os.fork()
+    if pid:
+        return _with_services(own_child(pid), services)
+    try:
+        _place((os.open(os.devnull, os.O_RDONLY), answers, questions))
+        os.execvpe(command[0], [*command, PROGRAM], environment)
+    finally:
+        os._exit(_NOT_EXECUTED)
+
+
+def _start_services(text: str, python: str) -> list[int]:
+    """Start the programs, and wait until each takes connections. Returns their process ids."""
+    if not text:
+        return []
+    import json
+
+    told = json.loads(text)
+    environment = {**os.environ, "PYTHONPATH": told["packages"]}
+    started = []
+    for service in told["services"]:
+        pid = os.fork()
+        if not pid:
+            try:
+                _place((os.open(os.devnull, os.O_RDONLY),), (0,))
+                os.chdir("/")
+                os.execvpe(python, [python, *service["arguments"]], environment)
+            finally:
+                os._exit(_NOT_EXECUTED)
+        started.append(pid)
+        _wait_for_port(service["port"], pid)
+    return started
+
+
+def _wait_for_port(port: int, pid: int) -> None:
+    import socket
+
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if time.monotonic() > deadline or os.waitpid(pid, os.WNOHANG)[0]:
+            sys.exit(f"a service that the tests need did not start on port {port}")
+        time.sleep(0.05)
+
+
+def _with_services(program: dict[str, Any], services: list[int]) -> dict[str, Any]:
+    """Describe a program at whose end the services end, too."""
+    wait_for_program = program["wait"]
+
+    def wait() -> tuple[int, float]:
+        ended = wait_for_program()
+        for pid in services:
+            os.kill(pid, SIGKILL)
+            os.waitpid(pid, 0)
+        return ended
+
+    return {**program, "wait": wait}
+
+
+def _place(descriptors: tuple[int, ...], numbers: tuple[int, ...] = (0, _ANSWERS, _QUESTIONS)) -> None:
+    """Give the descriptors these numbers. All others but 1 and 2 are closed."""
+    import fcntl
+
+    moved = [fcntl.fcntl(one, fcntl.F_DUPFD, _FIRST_FREE) for one in descriptors]
+    for one, number in zip(moved, numbers):  # noqa: B905 - an image's Python may have no `strict`
+        os.dup2(one, number)
+    for one in range(3, _QUESTIONS + 1):
+        if one not in numbers:
+            os.close(one)
+    os.closerange(_QUESTIONS + 1, _MANY)
+
+
+if __name__ == "__main__":
+    main(start_program)

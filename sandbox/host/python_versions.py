@@ -1,0 +1,59 @@
+"""The Pythons of this machine by version: environments of older projects need older ones than Parley's own."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_QUERY = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); print(sys.executable)"
+_QUERY_S = 20
+
+
+@dataclass(frozen=True)
+class FoundPython:
+    """An interpreter, and the folder that it needs."""
+
+    path: str
+    """Of the program itself, no link."""
+    prefix: str
+    """Folder of its standard library."""
+
+
+@functools.cache
+def find_python(version: str) -> FoundPython | None:
+    """Return a Python of a version (3.6): Parley's own, one on the PATH, or one that pyenv has built.
+
+    An interpreter on the PATH may be a script that starts another one, or refuses to (pyenv's shims). It counts if it
+    reports this version.
+    """
+    for path in _candidates(version):
+        found = _described(path, version)
+        if found is not None:
+            return found
+    return None
+
+
+def _candidates(version: str) -> Iterator[str]:
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        yield sys.executable
+    on_path = shutil.which(f"python{version}")
+    if on_path is not None:
+        yield on_path
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for folder in sorted(root.glob(f"versions/{version}.*"), key=lambda one: len(one.name)):
+        yield str(folder / "bin" / "python")
+
+
+def _described(path: str, version: str) -> FoundPython | None:
+    try:
+        done = subprocess.run((path, "-I", "-S", "-c", _QUERY), capture_output=True, text=True, timeout=_QUERY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.splitlines()
+    if done.returncode or len(lines) != 3 or lines[0] != version:
+        return None
+    return FoundPython(os.path.realpath(lines[2]), os.path.realpath(lines[1]))

@@ -1,0 +1,213 @@
+"""`parley build codeif-repository-tasks` (section 3.3.2): tasks of real projects get verified instructions.
+
+The two strategies of contexts are among them for tasks that need code of their project (Table 1).
+"""
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.dialog import MISSING, Dialog
+from schemas.errors import ConfigError, SourceUnreadable
+from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, TestSuite
+from schemas.run import Sampling
+from tasks.benchmarks.codeif.construction.base_task import DESCRIPTIONS, PROMPTS, report
+from tasks.benchmarks.codeif.construction.building import REJECTED, rejected_row, review
+from tasks.benchmarks.codeif.construction.pairs import verified_pairs
+from tasks.benchmarks.codeif.construction.written import Rejected, Verified, Written
+from tasks.benchmarks.codeif.repositories.repository import (
+    CONSTRUCTION_REPOSITORIES,
+    LIMITS,
+    RAW_ROW,
+    RESOURCE,
+    place_of,
+    project_of,
+)
+from tasks.benchmarks.codeif.strategies import CONTEXT_STRATEGIES, REPOSITORY_STRATEGIES, STRATEGIES
+from tasks.benchmarks.construction import Constructed, Construction, ConstructionRequest, Role
+from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.setting import Options
+from tasks.language.prompt import fill, load_prompt
+
+FILES: Mapping[str, str] = {"L1": "L_1_part_2.jsonl", "L2": "L_2_part_1.jsonl", "L3": "L_3.jsonl"}
+"""Level -> the file of its tasks."""
+SOURCE_MISSING = "source_missing"
+"""The project is not there, or is another release than the task's."""
+OF_CONTEXTS: Mapping[str, str] = dict(
+    zip(
+        CONTEXT_STRATEGIES,
+        (
+            "functions, classes or attributes of the project that the code uses, by name. The test decides whether it uses them.",
+            "how the code uses functions, classes or attributes of the project: with which arguments, how often, and for what."
+            " The test puts stand-ins in their place and looks at the calls.",
+        ),
+        strict=True,
+    )
+)
+"""Strategy -> what its requirements are about."""
+_QUESTION = {"write_repository_pair": load_prompt("tasks.benchmarks.codeif", "write_repository_pair")}
+_LONGEST_TESTS = 6000
+_TEST_NAME = re.compile(r"(?m)^(\s*(?:async\s+)?def\s+)(test\w*)(?=\s*\()")
+
+
+@dataclass(frozen=True)
+class RepositoryTask:
+    """A function or method of a project.
+
+    See `tasks.benchmarks.codeif.construction.base_task.BaseTask`.
+    """
+
+    request: ConstructionRequest
+    problem: Problem
+    dialog: Dialog
+    tests_text: str
+    """Beginning of the file of its first base test."""
+
+    @property
+    def strategies(self) -> Sequence[str]:
+        return STRATEGIES if self.problem.level == "L1" else REPOSITORY_STRATEGIES
+
+    @property
+    def _owner(self) -> str:
+        """File of its first base test, with the test's class where it has one."""
+        return self.problem.instruction(BASE_INSTRUCTION).suite.tests[0].partition("[")[0].rpartition("::")[0]
+
+    def question(self, strategy: str) -> str:
+        test_file, _, test_class = self._owner.partition("::")
+        method = f"a method of the class {test_class}, with `self`, written without indentation."
+        return fill(
+            _QUESTION["write_repository_pair"],
+            task=self.problem.prompt,
+            file=dict(self.dialog.labels)["file"],
+            reference=textwrap.dedent(self.problem.reference_code).strip(),
+            test_file=test_file,
+            tests=self.tests_text,
+            form=method if test_class else "a function.",
+            strategy=strategy,
+            description=OF_CONTEXTS.get(strategy) or DESCRIPTIONS[strategy],
+        )
+
+    def unreadable(self, strategy: str, written: Written) -> str | None:
+        if len(_TEST_NAME.findall("\n\n".join(written.unit_test))) != 1:
+            return "unit_test must hold one function whose name begins with test"
+        return None
+
+    def ignorant_code(self, strategy: str) -> str:
+        """The reference. It uses its context already, so that a definition without a body stands for it there."""
+        return _without_body(self.problem.reference_code) if strategy in CONTEXT_STRATEGIES else self.problem.reference_code
+
+    async def fault(self, code: str, written: Mapping[str, Written], *, with_base: bool = True) -> str | None:
+        base = self.problem.instruction(BASE_INSTRUCTION)
+        added = tuple(
+            Instruction(instruction_id=name, text=one.requirement, suite=self.suite(name, one)) for name, one in written.items()
+        )
+        problem = self.problem.model_copy(update={"instructions": (base, *added)})
+        names = (*((BASE_INSTRUCTION,) if with_base else ()), *written)
+        place, decides = place_of(problem, self.dialog, names)
+        nodes = tuple(dict.fromkeys(node for of_one in decides.values() for node in of_one))
+        return report(await self.request.programs.run("pytest", code, nodes, place))
+
+    def suite(self, strategy: str, written: Written) -> TestSuite:
+        """Return an instruction's test under a name that no other instruction's has: its node id, then its text."""
+        name = f"test_{strategy.lower().replace(' ', '_').replace('-', '_')}_of_{dict(self.dialog.labels)['definition']}"
+        node = name.replace(".", "_")
+        text = _TEST_NAME.sub(lambda match: f"{match[1]}{node}", "\n\n".join(written.unit_test))
+        return TestSuite(tests=(f"{self._owner}::{node}", text), kind="pytest")
+
+
+def _without_body(code: str) -> str:
+    """Return a definition that does nothing; code that is no definition as it is."""
+    try:
+        tree = ast.parse(textwrap.dedent(code))
+    except (SyntaxError, ValueError, RecursionError):
+        return code
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def estimate(*, staged: Staged, options: Options) -> Mapping[str, int]:
+    """A call for each task and strategy. Repairs (two a pair at most) and combined solutions are not foreseen.
+
+    Raises:
+        ConfigError: no folder of projects is named.
+    """
+    if any(dialog.tree is None for dialog in staged.dialogs):
+        raise ConfigError(f"tests run in the tasks' projects: name their folder by --resource {RESOURCE}=DIR (`codeif-repos`)")
+    levels = [problem.level for problem in staged.problems]
+    return {"model": sum(len(STRATEGIES if level == "L1" else REPOSITORY_STRATEGIES) for level in levels)}
+
+
+async def construct(request: ConstructionRequest) -> Constructed:
+    """Tasks in the native format, a file a level; what was rejected with its reason, and a sheet for people."""
+    from asyncio import gather  # not above: a command that only names benchmarks starts without it
+
+    dialogs = {dialog.problem_id: dialog for dialog in request.staged.dialogs}
+    problems = request.staged.problems
+    tasks = [_task(request, problem, dialogs[problem.problem_id]) for problem in problems]
+    verified = await gather(*(_verified(task) for task in tasks))
+    made = list(zip(problems, verified, strict=True))
+    lines: dict[str, list[str]] = {}
+    for task, one in zip(tasks, verified, strict=True):
+        if one.order:
+            row = json.dumps(_row(task, one), ensure_ascii=False)
+            lines.setdefault(FILES[task.problem.level], []).append(f"{row}\n")
+    rejected = [rejected_row(problem, fault) for problem, one in made for fault in one.rejected]
+    files = {name: "".join(rows) for name, rows in sorted(lines.items())}
+    return Constructed({**files, REJECTED: json.dumps(rejected, indent=1, ensure_ascii=False) + "\n"}, review(made))
+
+
+def _task(request: ConstructionRequest, problem: Problem, dialog: Dialog) -> RepositoryTask:
+    """The task with its tests' file.
+
+    Raises:
+        SourceUnreadable: the file was there when the build was planned, and cannot be read now.
+    """
+    task = RepositoryTask(request, problem, dialog, "")
+    if dialog.tree in (None, MISSING):
+        return task
+    path = Path(request.resources[RESOURCE]) / str(project_of(dialog)) / task._owner.partition("::")[0]
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceUnreadable(f"{path}: the tests of {problem.problem_id} cannot be read ({error.strerror})") from error
+    return RepositoryTask(request, problem, dialog, text[:_LONGEST_TESTS])
+
+
+async def _verified(task: RepositoryTask) -> Verified:
+    if task.dialog.tree in (None, MISSING):
+        said = f"{project_of(task.dialog)} is not there, or lacks the definition"
+        return Verified((), (), tuple(Rejected(strategy, SOURCE_MISSING, said, 0) for strategy in task.strategies))
+    return await verified_pairs(task)
+
+
+def _row(task: RepositoryTask, made: Verified) -> Mapping[str, object]:
+    """The task in the native format. A pair that conflicts stays among the requirements and is in no turn."""
+    requirements: dict[str, object] = {}
+    for pair in made.pairs:
+        node, text = task.suite(pair.strategy, pair.written).tests
+        requirements[pair.strategy] = {"requirement": pair.written.requirement, "unit_test": [text], "test": node}
+    return {
+        **json.loads(dict(task.dialog.labels)[RAW_ROW]),
+        "prompt": task.problem.prompt,
+        "code": task.problem.reference_code,
+        "requirements": requirements,
+        "multi-turn": list(made.order),
+    }
+
+
+CONSTRUCTION = Construction(
+    help="repository tasks with verified instructions, those of contexts among them, from base tasks and their projects",
+    roles={"model": Role("writes instructions, tests and solutions", Sampling(max_tokens=3000))},
+    construct=construct,
+    estimate=estimate,
+    prompts={**_QUESTION, **{name: PROMPTS[name] for name in ("repair_pair", "combine")}},
+    runs_programs=True,
+    limits=LIMITS,
+    dataset_version=CONSTRUCTION_REPOSITORIES,
+)

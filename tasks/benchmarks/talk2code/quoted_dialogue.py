@@ -1,0 +1,14 @@
+"""A dialogue as one text, for the simulator and the judges."""
+
+from collections.abc import Iterable
+
+from schemas.dialog import Role
+from schemas.episode import Step
+from tasks.language.quotation import quote_talk
+
+_NAMES = {Role.USER: "user", Role.ASSISTANT: "assistant"}
+
+
+def quote_dialogue(messages: Iterable[Step]) -> str:
+    """Return the messages in a form that none of them can imitate."""
+    return quote_talk((_NAMES[step.role], step.content) for step in messages)

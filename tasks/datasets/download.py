@@ -1,0 +1,134 @@
+"""Downloads one file over HTTP. A download that was stopped goes on where it stopped."""
+
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from schemas.errors import DataUnavailable
+
+PARTIAL = ".partial"
+"""Ends the name of a file that is not whole yet."""
+PAUSE_S = 1.0
+"""Before the second attempt. Each further pause is twice as long."""
+_ATTEMPTS = 5
+_TIMEOUT_S = 60.0
+_PIECE = 1 << 20
+_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
+
+
+class _Broken(Exception):
+    """A transfer that ended too early, or was refused for now."""
+
+
+def download(url: str, to: Path, headers: Mapping[str, str]) -> None:
+    """Download a file; what an earlier call left of it is not fetched again.
+
+    Args:
+        headers: of the request to the address itself, such as a key. Another host that it redirects to gets none of them.
+
+    Raises:
+        DataUnavailable: the address refuses, or broke off five times without a single byte in between.
+    """
+    partial = to.with_name(f"{to.name}{PARTIAL}")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    failures = 0
+    while True:
+        before = _size(partial)
+        try:
+            _continue(url, partial, headers)
+            break
+        except (_Broken, urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            _refuse(url, error)
+            failures = failures + 1 if _size(partial) <= before else 1
+            if failures == _ATTEMPTS:
+                raise DataUnavailable(f"{_shown(url)}: {_reason(error)}") from error
+            time.sleep(PAUSE_S * 2 ** (failures - 1))
+    os.replace(partial, to)
+
+
+def get(url: str, headers: Mapping[str, str]) -> bytes:
+    """Return what an address answers.
+
+    Raises:
+        DataUnavailable: it refuses, or does not answer.
+    """
+    try:
+        with _open(url, headers) as response:
+            return response.read()
+    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        _refuse(url, error)
+        raise DataUnavailable(f"{_shown(url)}: {_reason(error)}") from error
+
+
+class _SameHostKeepsHeaders(urllib.request.HTTPRedirectHandler):
+    """Redirects that carry our headers to the same host only: a key is nobody else's."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and urlsplit(newurl).netloc == urlsplit(req.full_url).netloc:
+            for name, value in req.unredirected_hdrs.items():
+                request.add_unredirected_header(name, value)
+        return request
+
+
+def _open(url: str, headers: Mapping[str, str], start: int = 0) -> HTTPResponse:
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    for name, value in headers.items():
+        request.add_unredirected_header(name, value)
+    return urllib.request.build_opener(_SameHostKeepsHeaders).open(request, timeout=_TIMEOUT_S)
+
+
+def _continue(url: str, partial: Path, headers: Mapping[str, str]) -> None:
+    start = _size(partial)
+    try:
+        response = _open(url, headers, start)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:
+            raise
+        total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
+        if total == str(start):
+            return
+        partial.unlink()  # longer than the file: it is of another one
+        raise _Broken("the rest of the file could not be asked for") from error
+    with response:
+        if response.status != 206 or not (response.headers.get("Content-Range") or "").startswith(f"bytes {start}-"):
+            start = 0
+        length = response.headers.get("Content-Length")
+        with partial.open("r+b" if start else "wb") as out:
+            out.seek(start)
+            while piece := response.read1(_PIECE):
+                out.write(piece)
+            out.truncate()
+            n_received = out.tell() - start
+    if length is not None and n_received != int(length):
+        raise _Broken(f"the transfer broke off after {n_received:,} of {int(length):,} bytes")
+
+
+def _refuse(url: str, error: Exception) -> None:
+    """Raise where asking again cannot help."""
+    if isinstance(error, urllib.error.HTTPError) and error.code not in _LATER:
+        why = {401: ": it wants a key", 403: ": it wants a key, or terms to be accepted", 404: ": there is no such file"}
+        raise DataUnavailable(f"{_shown(url)} answered {error.code}{why.get(error.code, '')}") from error
+
+
+def _reason(error: Exception) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return f"{cause}" if isinstance(cause, _Broken) else f"{type(cause).__name__}: {cause}"
+
+
+def _shown(url: str) -> str:
+    """The address without a query, which may hold a signature."""
+    return url.partition("?")[0]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -1,0 +1,128 @@
+"""Brings a public dataset to this machine: from the first source that has it, verified, and taken up where it stopped."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.errors import DataUnavailable, UsageError
+from tasks.benchmarks.public_data import GitSource, HubSource, PublicDataset, Source
+from tasks.datasets import git, hub, package
+from tasks.datasets.folders import DataFolders, Receipt, ReceivedFile, received
+from tasks.datasets.instructions import lines_to_bring
+from tasks.datasets.matching import files_below
+from tasks.storage.home import Home
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A dataset that is here, whole and verified."""
+
+    dataset: PublicDataset
+    folder: Path
+    receipt: Receipt
+    was_there: bool
+    """Whether nothing had to be fetched."""
+
+
+def fetch_dataset(
+    dataset: PublicDataset, home: Home, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
+) -> Fetched:
+    """Bring a dataset here, unless it is. Files that a user brought are verified and kept.
+
+    Args:
+        say: called with a line before each transfer.
+
+    Raises:
+        UsageError: the dataset is not public, or another process is at work on it.
+        DataUnavailable: no source gave it; says which files to bring.
+    """
+    folders = DataFolders.of(home, environ)
+    with folders.lock(dataset):
+        there = _verified_files(dataset, folders)
+        if there is not None:
+            return Fetched(dataset, folders.folder(dataset), there, was_there=True)
+        if not dataset.sources:
+            raise UsageError(f"{dataset.full_name} cannot be fetched. {dataset.note}")
+        return Fetched(dataset, folders.folder(dataset), _from_sources(dataset, folders, say, environ), was_there=False)
+
+
+def _from_sources(
+    dataset: PublicDataset, folders: DataFolders, say: Callable[[str], None], environ: Mapping[str, str]
+) -> Receipt:
+    faults: list[str] = []
+    for number, source in enumerate(dataset.sources):
+        into = folders.partial(dataset) / str(number)
+        into.mkdir(parents=True, exist_ok=True)
+        try:
+            revision = _fetch(source, into, say, environ)
+            files = _checked(dataset, into)
+        except DataUnavailable as fault:
+            faults.append(str(fault))
+            say(f"not to be had: {fault}")
+            continue
+        receipt = Receipt(source=source.address, revision=revision, files=files)
+        _move(into, folders.folder(dataset), files)
+        folders.write_receipt(dataset, receipt)
+        shutil.rmtree(folders.partial(dataset))
+        return receipt
+    raise DataUnavailable(
+        "\n".join((f"{dataset.full_name} could not be fetched: {'; '.join(faults)}", *lines_to_bring(dataset, folders)))
+    )
+
+
+def _fetch(source: Source, into: Path, say: Callable[[str], None], environ: Mapping[str, str]) -> str:
+    if isinstance(source, HubSource):
+        return hub.fetch(source, into, say, environ)
+    if isinstance(source, GitSource):
+        return git.fetch(source, into, say, environ)
+    return package.fetch(source, into, say, environ)
+
+
+def _verified_files(dataset: PublicDataset, folders: DataFolders) -> Receipt | None:
+    """What is here already; None where files are missing or nobody knows what they should be.
+
+    Raises:
+        DataUnavailable: a file is there, but it is another one.
+    """
+    folder, receipt = folders.folder(dataset), folders.receipt(dataset)
+    if receipt is not None and all((folder / place).is_file() for place in receipt.files):
+        return receipt if {place: received(folder / place) for place in receipt.files} == receipt.files else None
+    places = list(dataset.files) if dataset.files else [place for place, _ in files_below(folder)]
+    if not places or dataset.known_digest is None or not all((folder / place).is_file() for place in places):
+        return None
+    receipt = Receipt(source="brought by hand", files={place: received(folder / place) for place in places})
+    if fault := _fault(dataset, receipt):
+        raise DataUnavailable(f"{folder}: {fault}. Remove it, or bring the right one")
+    folders.write_receipt(dataset, receipt)
+    return receipt
+
+
+def _checked(dataset: PublicDataset, into: Path) -> dict[str, ReceivedFile]:
+    """Size and digest of what arrived. A file that is not the right one is removed, so that it is fetched again."""
+    receipt = Receipt(source="", files={place: received(path) for place, path in files_below(into)})
+    if fault := _fault(dataset, receipt):
+        shutil.rmtree(into)
+        raise DataUnavailable(f"{fault}: its source has changed, or the transfer was damaged")
+    return receipt.files
+
+
+def _fault(dataset: PublicDataset, receipt: Receipt) -> str:
+    """What of the files is not as it should be; empty where all is."""
+    for place, facts in dataset.files.items():
+        file = receipt.files.get(place)
+        if file is None:
+            return f"{place} is missing"
+        if facts.sha256 not in (None, file.sha256):
+            return f"{place} has sha256 {file.sha256}, not {facts.sha256}"
+    if dataset.digest not in (None, receipt.digest):
+        return f"the {len(receipt.files)} files have digest {receipt.digest}, not {dataset.digest}"
+    return ""
+
+
+def _move(into: Path, folder: Path, files: Mapping[str, ReceivedFile]) -> None:
+    for place in files:
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(into / place, target)

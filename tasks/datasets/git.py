@@ -1,0 +1,136 @@
+"""Fetches files of commits of a public git repository, and of no other commit. Git's own settings name mirrors and proxies."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from schemas.errors import DataUnavailable
+from tasks.benchmarks.public_data import GitSource
+from tasks.datasets.matching import expand, unpack
+
+_REPOSITORY = ".repository"
+_LIMIT_S = 3600.0
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_NAMED_COMMIT = re.compile(r"([0-9a-f]{40}):(.+)")
+
+
+def fetch(source: GitSource, into: Path, say: Callable[[str], None], environ: Mapping[str, str]) -> str:
+    """Write the source's files into a folder; return the commit. Objects of an earlier call are not fetched again.
+
+    Only the files that are wanted cross the network, where the server can leave others out.
+
+    Raises:
+        DataUnavailable: no git, no such repository, commit or file.
+    """
+    repository = _Repository(into / _REPOSITORY, source.git, source.address, environ)
+    wanted = {commit: dict[str, str]() for commit in (source.commit,)}
+    for path, place in ({source.archive: _REPOSITORY + "-archive"} if source.archive else source.files).items():
+        named = _NAMED_COMMIT.fullmatch(path)
+        commit, path = named.groups() if named else (source.commit, path)
+        wanted.setdefault(commit, {})[path] = place
+    say(f"{', '.join(source.files)} from {source.address}")
+    repository.fetch(wanted)
+    for commit, files in wanted.items():
+        if not files:
+            continue
+        blobs = repository.blobs(commit)
+        found = expand(files, blobs, source.address)
+        repository.fetch_blobs(commit, [blobs[path] for path in found.values()])
+        repository.write({into / place: blobs[path] for place, path in found.items()})
+    if source.archive:
+        unpack(into / f"{_REPOSITORY}-archive", source.files, into, source.address)
+    return source.commit
+
+
+def fetch_commit(url: str, commit: str, into: Path, environ: Mapping[str, str]) -> None:
+    """Make a bare repository that holds one commit with all its files, and no other commit.
+
+    Raises:
+        DataUnavailable: no git, no such repository, or no such commit.
+    """
+    _Repository(into, url, f"git {url} @ {commit}", environ, is_partial=False).fetch([commit])
+
+
+class _Repository:
+    """A bare repository that holds as little as can be.
+
+    Args:
+        where: the repository, for errors.
+        is_partial: whether files are fetched one by one, where the server can leave others out.
+    """
+
+    def __init__(self, folder: Path, url: str, where: str, environ: Mapping[str, str], *, is_partial: bool = True) -> None:
+        self._folder, self._where, self._is_partial = folder, where, is_partial
+        self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_DIR": str(folder)}
+        if not (folder / "HEAD").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._git("init", "--quiet", "--bare")
+        self._git("config", "remote.origin.url", url)
+        if is_partial:
+            self._git("config", "remote.origin.promisor", "true")
+            self._git("config", "remote.origin.partialclonefilter", "blob:none")
+
+    def fetch(self, commits: Iterable[str]) -> None:
+        """Fetch commits with their trees, and their files where the server cannot leave them out."""
+        lacking = [commit for commit in commits if not self._has(commit)]
+        if lacking:
+            left_out = ("--filter=blob:none",) if self._is_partial else ()
+            self._git("fetch", "--quiet", "--no-tags", "--depth=1", *left_out, "origin", *lacking)
+
+    def blobs(self, commit: str) -> dict[str, str]:
+        """Return path -> object of the files of a commit."""
+        listed = self._git("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
+        rows = (line.partition("\t") for line in listed.split("\0") if line)
+        return {path: about.split()[2] for about, _, path in rows if about.split()[1] == "blob"}
+
+    def fetch_blobs(self, commit: str, wanted: Iterable[str]) -> None:
+        """Fetch the files that are not here yet, all in one request."""
+        listed = self._git("rev-list", "--objects", "--missing=print", "--no-object-names", commit).decode("ascii", "replace")
+        missing = {line[1:] for line in listed.splitlines() if line.startswith("?")} & set(wanted)
+        if missing:
+            asked = "".join(f"{name}\n" for name in sorted(missing)).encode()
+            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none")
+            self._git("-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, "--stdin", "origin", given=asked)
+
+    def write(self, blobs: Mapping[Path, str]) -> None:
+        """Write files, whose digests git verifies: path -> object.
+
+        Raises:
+            DataUnavailable: Git LFS holds the content of one.
+        """
+        asked = "".join(f"{blob}\n" for blob in blobs.values()).encode()
+        with tempfile.TemporaryFile(dir=self._folder) as contents:
+            self._git("cat-file", "--batch", given=asked, out=contents.fileno())
+            contents.seek(0)
+            for path in blobs:
+                _, _, size = contents.readline().decode("ascii").split()
+                content = contents.read(int(size))
+                contents.readline()
+                if content.startswith(_LFS_POINTER):
+                    raise DataUnavailable(f"{self._where}: the content of {path.name} is in Git LFS, not in the repository")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+
+    def _has(self, commit: str) -> bool:
+        try:
+            self._git("rev-list", "--objects", "--missing=print", "-n1", commit)
+        except DataUnavailable:
+            return False
+        return True
+
+    def _git(self, *arguments: str, given: bytes | None = None, out: int = subprocess.PIPE) -> bytes:
+        command = ("git", *arguments)
+        try:
+            done = subprocess.run(
+                command, input=given, stdout=out, stderr=subprocess.PIPE, env=self._environ, timeout=_LIMIT_S, check=True
+            )
+        except FileNotFoundError:
+            raise DataUnavailable(f"{self._where}: git is not installed") from None
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {error.returncode}"]
+            raise DataUnavailable(f"{self._where}: {lines[-1]}") from error
+        except subprocess.TimeoutExpired:
+            raise DataUnavailable(f"{self._where}: git {arguments[0]} did not end within {_LIMIT_S:.0f} s") from None
+        return done.stdout or b""

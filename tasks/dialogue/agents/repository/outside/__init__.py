@@ -1,0 +1,1 @@
+"""Agents of other projects, each in a process and an environment of its own; see `adapters.py`."""

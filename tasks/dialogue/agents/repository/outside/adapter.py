@@ -1,0 +1,42 @@
+"""Description of an agent of another project that runs in an environment of its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tasks.dialogue.tools import Tool
+from tasks.dialogue.workspaces import SeatWorkspace
+
+DRIVERS = Path(__file__).with_name("drivers")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Agent of another project, as data: its package, its driver, and its tools."""
+
+    name: str
+    """Name of the agent, of the make target that installs it, and of its lock's suffix."""
+    version: str
+    """Version of the adapter, part of its dialogues' ids. Raise it when its behaviour changes."""
+    help: str
+    distribution: str
+    """Package on PyPI."""
+    release: str
+    """Version of the package in the lock."""
+    release_option: str
+    """Name of the agent option that holds the package's version."""
+    python: str
+    """Version of the Python that the lock is for."""
+    driver: Path
+    """Script that runs on that Python. It is started with the address to ask and the step limit."""
+    prompt: str
+    """Name of the prompt about the repository and the end of the work, without suffix."""
+    tools: Callable[[SeatWorkspace], tuple[Tool, ...]]
+    """Tools that run in the workspace. `message_user` is there in any case."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of its process."""
+
+    @property
+    def variable(self) -> str:
+        """Name of the variable that holds the path of a Python with the package."""
+        return f"PARLEY_{self.name.upper().replace('-', '_')}"

@@ -1,0 +1,232 @@
+"""Subject's seat with another project's agent behind it. Each request is journaled as a step before the agent is answered.
+
+The agent's process has no state that counts. After a kill a new process is given the journaled steps in their order: each answer,
+each result of a call, each reply of the user. Then it goes on, and no answer is asked for and no command is run a second time.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.dialog import Role
+from schemas.episode import Step, StepKind, ToolCall
+from schemas.run import Sampling
+from tasks.dialogue.agents.repository.labels import CONTEXT, ENDED, FINISHED, PATCH, SENT_BY_TOOL, STEP_LIMIT, n_answers
+from tasks.dialogue.agents.repository.outside import session as paths
+from tasks.dialogue.agents.repository.outside.adapter import Adapter
+from tasks.dialogue.agents.repository.outside.environment import require_same_release
+from tasks.dialogue.agents.repository.outside.session import CHAT, Request, Session
+from tasks.dialogue.agents.repository.outside.wire import completion, messages_in, tool_call, tools_in
+from tasks.dialogue.agents.repository.taking import take_patch
+from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER, SENT, MessageUser
+from tasks.dialogue.answered import answered_step
+from tasks.dialogue.chat_subject import refusal_of
+from tasks.dialogue.seats import Stop
+from tasks.dialogue.tools import observe
+from tasks.dialogue.transcript import Transcript
+from tasks.dialogue.workspaces import SeatWorkspace
+from tasks.language.chat_model import ChatModel, ChatRequest
+
+_WORDS, _ENDS, _BY_AGENT = "words", "ends", "by_agent"
+"""Labels: an answer without calls, why the work ended, a result that the agent made without Parley."""
+_ONE_MESSAGE = "Error: an answer may send the user one message. Send this one again, if the reply leaves it open."
+
+
+@dataclass
+class OutsideSeat:
+    """Seat of one dialogue."""
+
+    model: ChatModel
+    sampling: Sampling
+    workspace: SeatWorkspace
+    session: Session
+    adapter: Adapter
+    work: str
+    """Text about the repository and the end of the work, before the user's first message."""
+    release: str
+    """Version that the agent's package must have."""
+    most_steps: int
+    role: Role = Role.ASSISTANT
+    n_answers: int = 0
+    """Answers of the model that the process has."""
+    n_results: int = 0
+    """Results of Parley's tools that the process has."""
+    n_replies: int = 0
+    """Replies of the user that the process has."""
+
+    async def speak(self, transcript: Transcript) -> Step | Stop:
+        """Return the agent's next step. See `Seat.speak`.
+
+        Raises:
+            SandboxUnavailable: the agent's process has ended, or its package has another version.
+        """
+        if patch := next((step for step in transcript.taken if _has(step, PATCH)), None):
+            return self._last_message(transcript, dict(patch.labels)[_ENDS])
+        while True:
+            request = await self.session.open_request()
+            if (step := await self._unless_known(request, transcript)) is not None:
+                return step
+
+    async def _unless_known(self, request: Request, transcript: Transcript) -> Step | Stop | None:
+        """Answer the agent from the steps, or return the step that is missing."""
+        match request.path:
+            case paths.START:
+                return self._start(request, transcript)
+            case paths.TOOL:
+                return await self._tool(request, transcript)
+            case paths.MESSAGE:
+                return self._message(request, transcript, str(request.body["text"]), self.adapter.name)
+            case paths.FINISH:
+                return _own_result(request, transcript) or await self._patch(transcript, FINISHED)
+            case _:
+                return await self._chat(request, transcript)
+
+    def _start(self, request: Request, transcript: Transcript) -> None:
+        require_same_release(self.adapter, str(request.body["version"]), self.release)
+        self.session.answer({"message": f"{self.work}\n\n{transcript.texts(Role.USER)[0]}"})
+
+    async def _chat(self, request: Request, transcript: Transcript) -> Step | Stop | None:
+        answers = [step for step in transcript.steps if step.kind is StepKind.TOOL_CALL or _has(step, _WORDS)]
+        if self.n_answers == len(answers):
+            return _own_result(request, transcript) or await self._answer(request, transcript)
+        self.session.answer(completion(answers[self.n_answers]))
+        self.n_answers += 1
+        return None
+
+    async def _tool(self, request: Request, transcript: Transcript) -> Step | None:
+        results = [step for step in transcript.steps if step.kind is StepKind.OBSERVATION and not _has(step, _BY_AGENT)]
+        if self.n_results < len(results):
+            return self._result(request, transcript, results[self.n_results])
+        name = str(request.body["name"])
+        call = next((call for call in transcript.pending_calls if call.name == name), None)
+        if call is None:
+            self.session.answer({"content": _ONE_MESSAGE if name == MESSAGE_USER else f"Error: no answer calls {name}"})
+            return None
+        if name != MESSAGE_USER:
+            return await observe(self.adapter.tools(self.workspace), tool_call(request.body, call.call_id), transcript.turn)
+        return _before_message(transcript, call) or await observe(
+            (MessageUser(),), tool_call(request.body, call.call_id), transcript.turn
+        )
+
+    def _result(self, request: Request, transcript: Transcript, result: Step) -> Step | None:
+        """Answer a call from its result; that of a message is the user's reply, if the agent's work goes on."""
+        calls = next(step.calls for step in transcript.steps if any(call.call_id == result.call_id for call in step.calls))
+        is_message = result.content == SENT and any(
+            call.call_id == result.call_id and call.name == MESSAGE_USER for call in calls
+        )
+        if is_message and not any(call.name == FINISH for call in calls):
+            message = self._message(request, transcript, str(request.body["arguments"]["message"]), MESSAGE_USER)
+            self.n_results += message is None
+            return message
+        self.session.answer({"content": result.content})
+        self.n_results += 1
+        return None
+
+    def _message(self, request: Request, transcript: Transcript, text: str, tool: str) -> Step | None:
+        """Return the message to the user, or answer the agent with the reply."""
+        replies = transcript.texts(Role.USER)
+        if self.n_replies + 1 == len(replies):
+            labels = ((SENT_BY_TOOL, tool),)
+            step = Step(turn=transcript.turn, role=self.role, content=text, labels=labels)
+            return _own_result(request, transcript) or step
+        self.n_replies += 1
+        reply = replies[self.n_replies]
+        self.session.answer({"reply": reply, "content": reply})
+        return None
+
+    async def _answer(self, request: Request, transcript: Transcript) -> Step | Stop:
+        if n_answers(transcript.steps) >= self.most_steps:
+            return await self._patch(transcript, STEP_LIMIT)
+        chat = ChatRequest(
+            messages=messages_in(request.body),
+            sampling=self.sampling,
+            seed=transcript.seed,
+            problem_id=transcript.problem.problem_id,
+            turn=transcript.turn,
+            sample=transcript.sample,
+            dialog_id=transcript.dialog.dialog_id,
+            tools=tools_in(request.body),
+            call_index=transcript.call_index,
+        )
+        answer = await self.model.complete(chat)
+        if not answer.content and not answer.calls and answer.finish_reason == "context_length":
+            return await self._patch(transcript, CONTEXT, answer.n_calls)
+        if refusal := refusal_of(answer, self.model, transcript):
+            return refusal
+        step = answered_step(transcript, answer, StepKind.ARTIFACT)
+        return step if answer.calls else step.model_copy(update={"labels": ((_WORDS, "1"),)})
+
+    async def _patch(self, transcript: Transcript, reason: str, n_calls: int = 0) -> Step:
+        patch, how = await take_patch(self.workspace)
+        labels = ((PATCH, how), (_ENDS, reason))
+        return Step(
+            turn=transcript.turn,
+            role=self.role,
+            content=patch,
+            kind=StepKind.ARTIFACT,
+            n_calls=n_calls,
+            labels=labels,
+        )
+
+    def _last_message(self, transcript: Transcript, reason: str) -> Step:
+        """Return the last message: what the last answer says to the user by calls, else the text beside them."""
+        answers = [step for step in transcript.taken if step.kind is StepKind.TOOL_CALL]
+        words = ""
+        if answers and reason == FINISHED:
+            words = "\n\n".join(_messages(answers[-1].calls)) or answers[-1].content
+        return Step(turn=transcript.turn, role=self.role, content=words, labels=((ENDED, reason),))
+
+
+def _has(step: Step, label: str) -> bool:
+    return any(name == label for name, _ in step.labels)
+
+
+def _messages(calls: tuple[ToolCall, ...]) -> Iterator[str]:
+    """Yield the texts that calls hand to the user."""
+    for call in calls:
+        if call.name not in (MESSAGE_USER, FINISH):
+            continue
+        try:
+            arguments: Any = json.loads(call.arguments, strict=False)
+            text = arguments["message"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if isinstance(text, str) and text.strip():
+            yield text
+
+
+def _before_message(transcript: Transcript, call: ToolCall) -> Step | None:
+    """Return a result that must be there before a message ends the turn; None where all are.
+
+    The agent has run its own tools already, and reports their results later. A second message of the same answer is refused.
+    """
+    ends = any(pending.name == FINISH for pending in transcript.pending_calls)
+    for pending in transcript.pending_calls:
+        if pending.call_id != call.call_id and not ends:
+            content = _ONE_MESSAGE if pending.name == MESSAGE_USER else ""
+            return _agents_result(transcript, pending, content)
+    return None
+
+
+def _own_result(request: Request, transcript: Transcript) -> Step | None:
+    """Return the result of a call that the agent ran itself (`finish`, `think`) or refused; None if no call waits for that."""
+    pending = transcript.pending_calls
+    if not pending:
+        return None
+    messages = messages_in(request.body) if request.path == CHAT else ()
+    results = (message.content for message in messages if message.call_id == pending[0].call_id)
+    # mini-swe-agent reports a malformed call in a user's message instead of the answer and its results.
+    report = messages[-1].content if messages and messages[-1].role is Role.USER else ""
+    return _agents_result(transcript, pending[0], next(results, report))
+
+
+def _agents_result(transcript: Transcript, call: ToolCall, content: str) -> Step:
+    return Step(
+        turn=transcript.turn,
+        role=Role.TOOL,
+        content=content,
+        kind=StepKind.OBSERVATION,
+        call_id=call.call_id,
+        labels=((_BY_AGENT, "1"),),
+    )

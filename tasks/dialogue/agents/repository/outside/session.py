@@ -1,0 +1,141 @@
+"""A running agent of another project: its process, and the loopback address where it asks Parley."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from schemas.errors import SandboxUnavailable
+from tasks.dialogue.agents.repository.outside.adapter import Adapter
+from tasks.dialogue.agents.repository.outside.environment import require_python
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+START, CHAT, TOOL, MESSAGE, FINISH = "start", "v1/chat/completions", "tool", "message", "finish"
+"""Paths of the address: the first message, the model, a tool, words to the user, the end of work."""
+_END_S = 5.0
+_MOST_MIB = 64
+_ENVIRON = {"LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1"}
+
+
+@dataclass
+class Request:
+    """A request of the agent, which waits for the answer."""
+
+    path: str
+    body: Mapping[str, Any]
+    answer: "asyncio.Future[Mapping[str, Any]]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Session:
+    """Requests of one agent's process, one after another."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        errors: Path,
+        requests: "asyncio.Queue[Request]",
+    ) -> None:
+        self._process, self._errors, self._requests = process, errors, requests
+        self._open: Request | None = None
+
+    async def open_request(self) -> Request:
+        """Return the request that waits now; the same one until `answer`.
+
+        Raises:
+            SandboxUnavailable: the process has ended.
+        """
+        if self._open is None:
+            request = asyncio.ensure_future(self._requests.get())
+            end = asyncio.ensure_future(self._process.wait())
+            try:
+                await asyncio.wait((request, end), return_when=asyncio.FIRST_COMPLETED)
+                if not request.done():
+                    raise SandboxUnavailable(self._ending())
+                self._open = request.result()
+            finally:
+                request.cancel()
+                end.cancel()
+        return self._open
+
+    def _ending(self) -> str:
+        lines = self._errors.read_text(errors="replace").strip()[-600:]
+        return f"the agent's process ended with status {self._process.returncode}: {lines}"
+
+    def answer(self, answer: Mapping[str, Any]) -> None:
+        """Answer the open request."""
+        assert self._open is not None
+        if not self._open.answer.done():
+            self._open.answer.set_result(answer)
+        self._open = None
+
+
+@asynccontextmanager
+async def open_session(adapter: Adapter, most_steps: int) -> AsyncIterator[Session]:
+    """Start the agent's process; it ends with the context.
+
+    Raises:
+        SandboxUnavailable: the agent's environment is missing, or its process does not start.
+    """
+    from aiohttp import web
+
+    python = require_python(adapter)
+    requests: asyncio.Queue[Request] = asyncio.Queue()
+    waiting: set[asyncio.Future[Mapping[str, Any]]] = set()
+    secret = secrets.token_hex(16)
+
+    async def take(message: "web.Request") -> "web.Response":
+        request = Request(message.match_info["path"], await message.json())
+        waiting.add(request.answer)
+        requests.put_nowait(request)
+        try:
+            return web.json_response(await request.answer)
+        finally:
+            waiting.discard(request.answer)
+
+    app = web.Application(client_max_size=_MOST_MIB * 2**20)
+    paths = "|".join((START, CHAT, TOOL, MESSAGE, FINISH))
+    app.router.add_post(f"/{secret}/{{path:({paths})}}", take)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_END_S)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        address = f"http://127.0.0.1:{runner.addresses[0][1]}/{secret}"
+        with TemporaryDirectory(prefix="parley-agent-") as home:
+            errors = Path(home) / "errors"
+            argv = (python, str(adapter.driver), address, str(most_steps))
+            process = await _started(argv, adapter, home, errors)
+            try:
+                yield Session(process, errors, requests)
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await asyncio.wait_for(process.wait(), _END_S)
+    finally:
+        # A request that is open at the end is never answered; aiohttp would complain about its task.
+        for answer in tuple(waiting):
+            answer.cancel()
+        await runner.cleanup()
+
+
+async def _started(argv: tuple[str, ...], adapter: Adapter, home: str, errors: Path) -> asyncio.subprocess.Process:
+    folders = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}
+    try:
+        with errors.open("wb") as file:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env={**folders, **_ENVIRON, **adapter.environ},
+                cwd=home,
+            )
+    except OSError as error:
+        raise SandboxUnavailable(f"{argv[0]}: cannot be started ({error.strerror})") from error

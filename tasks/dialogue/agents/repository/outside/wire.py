@@ -1,0 +1,72 @@
+"""The chat-completions format as agents send and read it: the other side of `tasks.language.endpoints.wire`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas.dialog import Role
+from schemas.episode import Step, ToolCall
+from tasks.dialogue.agents.repository.tools import FINISH, MESSAGE_USER
+from tasks.language.chat_model import Message, ToolSpec
+
+
+def messages_in(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return the conversation of a request."""
+    return tuple(_message(message) for message in body["messages"])
+
+
+def tools_in(body: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request."""
+    functions = [tool["function"] for tool in body.get("tools") or ()]
+    return tuple(
+        ToolSpec(function["name"], function.get("description", ""), function.get("parameters", {})) for function in functions
+    )
+
+
+def _message(message: Mapping[str, Any]) -> Message:
+    calls = tuple(
+        ToolCall(call_id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+        for call in message.get("tool_calls") or ()
+    )
+    return Message(Role(message["role"]), _text(message.get("content")), calls, message.get("tool_call_id"))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content)
+    return content or ""
+
+
+def completion(answer: Step) -> Mapping[str, Any]:
+    """Return a stored answer as the endpoint's body."""
+    calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in with_messages_last(answer.calls)
+    ]
+    message = {"role": "assistant", "content": answer.content or None, **({"tool_calls": calls} if calls else {})}
+    used = {"prompt_tokens": answer.input_tokens or 0, "completion_tokens": answer.output_tokens or 0}
+    reason = "length" if answer.finish_reason == "length" else "tool_calls" if calls else "stop"
+    return {
+        "id": "parley",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "parley",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {**used, "total_tokens": sum(used.values())},
+    }
+
+
+def with_messages_last(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Return the calls with messages to the user behind all others, except the end of the work.
+
+    Agents run calls in order. A message ends the turn, and no call of a turn may have its result in the next one.
+    """
+    messages = [call for call in calls if call.name == MESSAGE_USER]
+    others = [call for call in calls if call.name != MESSAGE_USER]
+    end = next((n for n, call in enumerate(others) if call.name == FINISH), len(others))
+    return (*others[:end], *messages, *others[end:])
+
+
+def tool_call(body: Mapping[str, Any], call_id: str) -> ToolCall:
+    """Return the use of a tool that an agent asks for."""
+    return ToolCall(call_id=call_id, name=str(body["name"]), arguments=json.dumps(body["arguments"]))

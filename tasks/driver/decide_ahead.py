@@ -1,0 +1,180 @@
+"""Decides a run's comparison with its baseline while its dialogues are still being played, and then has no more of them begun.
+
+It takes in problems in their fixed order: has their programs run, asks for the judgements that the decided metrics read, and
+scores them as the stage `score` does. Nothing rests on it: the stages find its work done, and the end of the run decides by
+their scores.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from schemas.episode import Episode
+from schemas.lake.rows import from_arrow
+from schemas.score import Score
+from schemas.verdict import JudgeVerdict, TestVerdict
+from tasks.driver.execution import known_verdicts, shard_of, with_known_verdicts
+from tasks.driver.fan_out import even_shards
+from tasks.driver.resources import ClusterResources
+from tasks.planning.decisions.evidence import Evidence
+from tasks.planning.plan import RunPlan
+from tasks.worker.execute_shard import execute_shard
+from tasks.worker.jobs import INFRA_SUFFIX, ConverseResult, RunContext
+
+ScoresOf = Callable[[Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]]
+"""Scores episodes with their verdicts and judgements."""
+JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[JudgeVerdict]]
+"""Has episodes judged. Waits for the judgements."""
+_SHARD = 4
+"""Dialogues whose programs are one shard."""
+_LEAST_BATCH, _BATCHES_IN_FLIGHT = 8, 4
+"""Problems of a batch: a part of those under way, so that a decision wastes little, and enough to be worth a look."""
+_WAKE_S = 0.5
+_TRIES = 2
+"""Further attempts at a batch in which a fault left a problem unscored. Then the problem is left out."""
+
+
+class DecideAhead:
+    """Takes in played shards, and decides batch by batch in a thread of its own.
+
+    Args:
+        scores_of: the stage `score`'s way to score.
+        judgements_of: for metrics that read judgements; None where no decided metric does.
+        on_batch: called after each batch.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        evidence: Evidence,
+        client: Any,
+        scores_of: ScoresOf,
+        judgements_of: JudgementsOf | None = None,
+        on_batch: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._plan, self._evidence, self._client = plan, evidence, client
+        self._scores_of, self._judgements_of, self._on_batch = scores_of, judgements_of, on_batch
+        self._missing = Counter(wanted.dialog.problem_id for wanted in plan.wanted)
+        self._finished: set[str] = set()
+        self._problem_of = {wanted.episode_id: wanted.dialog.problem_id for wanted in plan.wanted}
+        self._ids: dict[str, list[str]] = {}
+        for episode_id, problem in self._problem_of.items():
+            self._ids.setdefault(problem, []).append(episode_id)
+        self._n_taken = self._n_tries = 0
+        self._least = _LEAST_BATCH
+        self._lock, self._wake, self._over = threading.Lock(), threading.Event(), threading.Event()
+        self.is_decided = False
+        self.n_run = 0
+        """Programs that were run."""
+        self.end(plan.episodes.finished(self._problem_of))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Problems in the order in which they are to be asked."""
+        return self._evidence.order
+
+    def end(self, episodes: Iterable[str]) -> None:
+        """Note episodes that have ended."""
+        with self._lock:
+            for episode_id in set(episodes) - self._finished:
+                problem = self._problem_of.get(episode_id)
+                if problem is not None:
+                    self._finished.add(episode_id)
+                    self._missing[problem] -= 1
+        self._wake.set()
+
+    def take(self, result: ConverseResult) -> None:
+        """A shard was played."""
+        self.end(result.finished)
+
+    @contextmanager
+    def deciding(self, context: RunContext) -> Iterator[None]:
+        """Decide while the block runs, by what had ended before first of all.
+
+        Args:
+            context: context of the present try of `converse`.
+        """
+        self._least = max(_LEAST_BATCH, context.concurrency // _BATCHES_IN_FLIGHT)
+        self._over.clear()
+        self.n_run = 0
+        self._decide(context, 1)
+        thread = threading.Thread(target=self._go_on, args=(context, self._least), name="parley-decide-ahead", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._wake.set()
+            thread.join()
+
+    def is_enough(self) -> bool:
+        """Tell whether no dialogue needs to be begun any more."""
+        return self.is_decided
+
+    def is_behind(self) -> bool:
+        """Tell whether two batches wait for a look: more dialogues would be asked that a decision may not need."""
+        return not self.is_decided and not self._over.is_set() and len(self._ready()) >= 2 * self._least
+
+    def close(self, plan: RunPlan) -> None:
+        """Hold the plan to the problems that were begun."""
+        begun = plan.episodes.existing(self._problem_of)
+        plan.narrow({self._problem_of[episode_id] for episode_id in begun})
+
+    def _go_on(self, context: RunContext, least: int) -> None:
+        while not self._over.is_set() and not self.is_decided:
+            self._wake.wait(_WAKE_S)
+            self._wake.clear()
+            self._decide(context, least)
+
+    def _decide(self, context: RunContext, least: int) -> None:
+        ready = self._ready()
+        if len(ready) < least or self.is_decided:
+            return
+        try:
+            self._evidence.take(ready, self._scores(context, ready))
+        except Exception:  # noqa: BLE001  (whatever it was: the stages meet it again, and say so; the run's end decides)
+            self._over.set()
+            return
+        if self._evidence.n_in_order < self._n_taken + len(ready) and self._n_tries < _TRIES:
+            self._n_tries += 1
+            return
+        self._evidence.skip_faults()
+        self._n_tries = 0
+        self._n_taken += len(ready)
+        self.is_decided = self._evidence.is_decided
+        self._on_batch()
+
+    def _ready(self) -> tuple[str, ...]:
+        with self._lock:
+            waiting = self.order[self._n_taken :]
+            n = next((n for n, problem in enumerate(waiting) if self._missing[problem]), len(waiting))
+            return waiting[:n]
+
+    def _scores(self, context: RunContext, problems: Sequence[str]) -> Iterable[Score]:
+        ids = [episode_id for problem in problems for episode_id in self._ids[problem]]
+        episodes = from_arrow(self._plan.episodes.rows(ids), Episode)
+        verdicts = self._verdicts(context, episodes) if self._plan.runs_programs else []
+        judged = self._judgements_of(episodes, verdicts) if self._judgements_of else ()
+        return self._scores_of(episodes, verdicts, judged)
+
+    def _verdicts(self, context: RunContext, episodes: Sequence[Episode]) -> list[TestVerdict]:
+        shards = [shard_of(self._plan, context, group) for group in even_shards(episodes, _SHARD)]
+        todo = with_known_verdicts(context, known_verdicts(self._plan), shards)
+        futures = [self._resources.submit(execute_shard, shard, priority=1) for shard in todo]
+        results = [future.result() for future in futures]
+        self.n_run += sum(result.n_run for result in results)
+        folder = self._plan.lake.folder("test_verdicts", **self._plan.keys)
+        return [
+            verdict
+            for shard, result in zip(shards, results, strict=True)
+            for verdict in self._plan.lake.read_part(
+                "test_verdicts", TestVerdict, folder / f"part-{shard.name}{INFRA_SUFFIX if result.n_infra else ''}.parquet"
+            )
+        ]
+
+    @cached_property
+    def _resources(self) -> ClusterResources:
+        return ClusterResources(self._client)

@@ -1,0 +1,218 @@
+"""Answers of the chat-completions format, as OpenAI, vLLM, llama.cpp and gateways write them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.episode import ToolCall
+from tasks.language.chat_model import UNREADABLE
+from tasks.language.endpoints.wire import valid_unicode
+
+REFUSED = "content_filter"
+"""Finish reason of an empty answer to a prompt that the endpoint or the model refused."""
+_REFUSALS = frozenset({REFUSED, "refusal", "safety", "prohibited_content", "blocklist", "sensitive", "guardrail_intervened"})
+_MOST_TOKENS = 1_000_000_000
+"""No message has more: a larger count is a gateway's error."""
+_STATUS_OF_NAMES = {
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "insufficient_quota": 402,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "invalid_request_error": 400,
+    "not_found_error": 404,
+    "overloaded_error": 529,
+    "server_error": 500,
+    "api_error": 500,
+}
+
+
+class MalformedAnswer(ValueError):
+    """A body that is no chat completion; a retry may bring a whole one. The message may quote the whole body: shorten it."""
+
+
+class ErrorInAnswer(MalformedAnswer):
+    """An error in the body of a 200. `status` is the HTTP status that its code stands for; 200 where it names none."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The part of a chat completion that Parley reads."""
+
+    content: str
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    served_model: str | None
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    """The thoughts that came in a field of their own."""
+    reasoning_place: str = ""
+    """That field's name, or `content` where the content is a list of parts."""
+    reasoning_tokens: int | None = None
+    """Part of `output_tokens`."""
+
+
+def read_answer(data: bytes, reasoning_fields: Sequence[str] = ("reasoning_content", "reasoning")) -> Answer:
+    """Read the answer in a response body.
+
+    Args:
+        reasoning_fields: fields of a message that may hold the model's thoughts.
+
+    Raises:
+        ErrorInAnswer: the body or its choice holds an error, beside half a text or instead of one.
+        MalformedAnswer: not JSON, cut off, without a choice that holds a message, or empty at no tokens.
+    """
+    try:
+        body: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswer(f"the body is not JSON ({len(data)} bytes: {type(error).__name__})") from None
+    body = body if isinstance(body, dict) else {}
+    _refuse_error(body.get("error"), data)
+    choice = _choice(body, data)
+    _refuse_error(choice.get("error"), data)
+    if choice.get("finish_reason") == "error":
+        raise ErrorInAnswer(f"the answer ended with an error: {data.decode('utf-8', 'replace')}", 200)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise MalformedAnswer("the first choice holds no message")
+    answer = _answer(body, choice, message, reasoning_fields)
+    is_silent = not (answer.content or answer.calls or answer.reasoning) and answer.finish_reason != REFUSED
+    if is_silent and answer.output_tokens == 0:
+        raise MalformedAnswer("the answer is empty and has no tokens")
+    return answer
+
+
+def _answer(body: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], fields: Sequence[str]) -> Answer:
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("completion_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    content, listed = _parts(message.get("content"))
+    place, named = next(((name, text) for name in fields if (text := _thought(message.get(name)))), ("content", listed))
+    calls = _calls(message.get("tool_calls"))
+    thoughts = _count(details.get("reasoning_tokens", usage.get("reasoning_tokens")))
+    return Answer(
+        content=valid_unicode(content),
+        finish_reason=_finish_reason(choice, message, is_empty=not content and not calls),
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_output_tokens(usage, thoughts),
+        served_model=_string(body.get("model")),
+        calls=calls,
+        reasoning=valid_unicode(named),
+        reasoning_place=place if named else "",
+        reasoning_tokens=thoughts,
+    )
+
+
+def _output_tokens(usage: Mapping[str, Any], thoughts: int | None) -> int | None:
+    """Return the tokens of an answer, thoughts included, as vendors bill them.
+
+    OpenAI, DeepSeek and vLLM count thoughts within `completion_tokens`. xAI counts them beside it: the total is then the sum of
+    all three counts.
+    """
+    said, asked, total = (_count(usage.get(name)) for name in ("completion_tokens", "prompt_tokens", "total_tokens"))
+    if not thoughts or said is None:
+        return said
+    is_beside = thoughts > said or (asked is not None and total == asked + said + thoughts)
+    return said + thoughts if is_beside else said
+
+
+def _finish_reason(choice: Mapping[str, Any], message: Mapping[str, Any], *, is_empty: bool) -> str | None:
+    """Return the endpoint's own reason; one name for all refusals that let no text through."""
+    reason = _string(choice.get("finish_reason"))
+    is_refused = (reason or "").lower() in _REFUSALS or bool(_string(message.get("refusal")))
+    return REFUSED if is_empty and is_refused else reason
+
+
+def _refuse_error(error: Any, data: bytes) -> None:
+    """Raise ErrorInAnswer for an error in a body."""
+    if not error or not isinstance(error, (dict, str)):
+        return
+    named = error if isinstance(error, dict) else {}
+    statuses = (_status(named.get(name)) for name in ("code", "status", "type"))
+    raise ErrorInAnswer(data.decode("utf-8", "replace"), next((status for status in statuses if status), 200))
+
+
+def _status(code: Any) -> int | None:
+    """Return the HTTP status that an error's code stands for: 429, "429" or a name."""
+    number = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == 3 else code
+    if type(number) is int and 400 <= number < 600:
+        return number
+    return _STATUS_OF_NAMES.get(code) if isinstance(code, str) else None
+
+
+def _choice(body: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
+    """Return the choice with index 0: some servers list several out of order."""
+    listed = body.get("choices")
+    choices = [choice for choice in listed if isinstance(choice, dict)] if isinstance(listed, list) else []
+    if choices:
+        return next((choice for choice in choices if choice.get("index") == 0), choices[0])
+    if _is_filtered(body):
+        return {"finish_reason": REFUSED, "message": {"content": None}}
+    raise MalformedAnswer(f"the body holds no choices: {data.decode('utf-8', 'replace')}")
+
+
+def _is_filtered(body: Mapping[str, Any]) -> bool:
+    """Return whether a body without choices tells of a filter (Azure's `prompt_filter_results`, Google's `promptFeedback`)."""
+    feedback = body.get("promptFeedback") or body.get("prompt_feedback")
+    if isinstance(feedback, dict) and (feedback.get("blockReason") or feedback.get("block_reason")):
+        return True
+    return '"filtered": true' in json.dumps(body.get("prompt_filter_results"))
+
+
+def _calls(listed: Any) -> tuple[ToolCall, ...]:
+    """The tools asked for. Some servers leave out ids, or send arguments as an object instead of its text.
+
+    A call that names no function is the model's error: it becomes the call UNREADABLE, which is answered like any wrong call.
+    """
+    calls: list[ToolCall] = []
+    for number, call in enumerate(listed if isinstance(listed, list) else ()):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"].strip():
+            function = {"name": UNREADABLE, "arguments": {"call": call}}
+        given = function.get("arguments")
+        arguments = given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
+        call_id = (_string(call.get("id")) if isinstance(call, dict) else None) or f"call_{number}"
+        name = valid_unicode(function["name"])
+        calls.append(ToolCall(call_id=valid_unicode(call_id), name=name, arguments=valid_unicode(arguments)))
+    return tuple(calls)
+
+
+def _parts(content: Any) -> tuple[str, str]:
+    """Return (text, thoughts) of a message's content: text, or a list of parts of both kinds."""
+    if content is None:
+        return "", ""
+    if isinstance(content, str):
+        return content, ""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        thoughts = (_thought(part.get("thinking") or part.get("reasoning")) for part in parts)
+        texts = (part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("type") not in _THOUGHTS)
+        typed = (part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("type") in _THOUGHTS)
+        return "".join(texts), "".join((*thoughts, *typed))
+    raise MalformedAnswer(f"the message's content is a {type(content).__name__}, not text")
+
+
+_THOUGHTS = ("thinking", "reasoning", "thought")
+
+
+def _thought(value: Any) -> str:
+    """Return the text of a thought: text, or a list of text parts."""
+    if isinstance(value, list):
+        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return value if isinstance(value, str) else ""
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

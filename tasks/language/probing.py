@@ -1,0 +1,147 @@
+"""Asks an endpoint six small questions, by the client that runs use, and describes what it takes and how it answers."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import Frozen
+from schemas.dialog import Role
+from schemas.endpoint_profile import EndpointProfile
+from schemas.errors import ConfigError, ModelUnavailable
+from schemas.run import ModelEndpoint, ModelIdentity, Sampling
+from tasks.language.chat_model import ChatRequest, Completion, Message, ToolSpec
+from tasks.language.endpoints.call_policy import CallPolicy
+from tasks.language.endpoints.faults import shortened
+from tasks.language.endpoints.openai_model import OpenAIModel
+from tasks.language.opening import check_endpoint
+from tasks.language.providers import registry
+
+_POLICY = CallPolicy(concurrency=1, connect_s=10.0, timeout_s=120.0, max_tries=3, patience_s=180.0)
+_SAMPLING = Sampling(temperature=0.0, top_p=0.9, max_tokens=1024, stop=("<END>",))
+_SENT = ("temperature", "top_p", "seed", "stop")
+_TOOL = ToolSpec(
+    "weather",
+    "Report the weather of a city.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"capital": {"type": "string"}},
+    "required": ["capital"],
+    "additionalProperties": False,
+}
+_SYSTEM = (Message(Role.SYSTEM, "Answer with one word."), Message(Role.USER, "Name a colour."))
+_TWO_IN_A_ROW = (Message(Role.USER, "I will ask for a colour."), Message(Role.USER, "Name one."))
+
+
+class Question(Frozen):
+    """One question and what came of it."""
+
+    name: str
+    answer: str = ""
+    """Beginning of the answer's text."""
+    refusal: str = ""
+    """The endpoint's words, where it gave no answer."""
+    n_calls: int
+    seconds: float | None = None
+    output_tokens: int | None = None
+
+
+class EndpointReport(Frozen):
+    """What six questions tell of an endpoint and its model."""
+
+    model: str
+    url: str
+    thinks: bool
+    takes_system_role: bool
+    takes_equal_roles: bool | None
+    """Two messages of one role in a row; None where the missing system role hides it."""
+    calls_tools: bool
+    """It called a tool by the protocol's own fields."""
+    fits_schema: bool
+    """Its answer fitted a JSON schema that the endpoint took."""
+    parameters: tuple[str, ...]
+    """Parameters that it takes, of those that Parley sends."""
+    tokens_per_second: float | None
+    """Of one answer without others beside it; None where the endpoint counts no tokens."""
+    profile: EndpointProfile
+    questions: tuple[Question, ...]
+
+
+async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> EndpointReport:
+    """Ask an endpoint six small questions.
+
+    Raises:
+        ConfigError: the model is no endpoint, or the variable of its key is not set.
+        ModelUnavailable: it does not answer, or refuses key, model or even the plainest question.
+    """
+    if registry.load(identity.provider).facts is None:
+        raise ConfigError(f"model {identity.label}: only an endpoint is asked; write openai:MODEL@BASE_URL")
+    await check_endpoint(identity, endpoint)
+    model = OpenAIModel(identity, endpoint, policy=_POLICY)
+    try:
+        return await _report(model)
+    finally:
+        await model.aclose()
+
+
+async def _report(model: OpenAIModel) -> EndpointReport:
+    asked: list[tuple[Question, Completion | None]] = []
+
+    async def ask(name: str, *messages: Message, **more: Any) -> tuple[Completion | None, EndpointProfile]:
+        request = ChatRequest(messages, _SAMPLING, 0, "models test", 1, 0, **more)
+        try:
+            answer = await model.complete(request)
+        except ModelUnavailable as error:
+            if not asked:
+                raise
+            asked.append((Question(name=name, refusal=shortened(str(error)), n_calls=error.n_calls), None))
+            return None, model.found_profile
+        asked.append((_question(name, answer), answer))
+        return answer, model.found_profile
+
+    await ask("plain", Message(Role.USER, "What is 17 + 25? Answer with the number alone."))
+    system, after_system = await ask("system role", *_SYSTEM)
+    equal, after_equal = await ask("equal roles", *_TWO_IN_A_ROW)
+    tools, _ = await ask("tools", Message(Role.USER, "What is the weather in Oslo? Use the tool."), tools=(_TOOL,))
+    schema, after_schema = await ask("schema", Message(Role.USER, "Name the capital of Norway as JSON."), answer_schema=_SCHEMA)
+    speed, profile = await ask("speed", Message(Role.USER, "Count from 1 to 100 in words."))
+    is_native = after_system.messages != "merged"
+    return EndpointReport(
+        model=model.identity.label,
+        url=model.url,
+        thinks=bool(profile.thoughts) or any(answer is not None and answer.reasoning_tokens for _, answer in asked),
+        takes_system_role=is_native and system is not None,
+        takes_equal_roles=after_equal.messages != "merged" and equal is not None if is_native else None,
+        calls_tools=profile.takes_tools and tools is not None and bool(tools.calls),
+        fits_schema=after_schema.takes_schema and schema is not None and _fits(schema.content),
+        parameters=(*(name for name in _SENT if name not in profile.refused), profile.token_limit_name),
+        tokens_per_second=_speed(speed),
+        profile=profile,
+        questions=tuple(question for question, _ in asked),
+    )
+
+
+def _question(name: str, answer: Completion) -> Question:
+    called = ", ".join(f"{call.name}({call.arguments})" for call in answer.calls)
+    return Question(
+        name=name,
+        answer=shortened(answer.content or called)[:80],
+        n_calls=answer.n_calls,
+        seconds=answer.latency_s,
+        output_tokens=answer.output_tokens,
+    )
+
+
+def _fits(text: str) -> bool:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("capital"), str)
+
+
+def _speed(answer: Completion | None) -> float | None:
+    if answer is None or not answer.output_tokens or not answer.latency_s or answer.n_calls != 1:
+        return None
+    return round(answer.output_tokens / answer.latency_s, 1)

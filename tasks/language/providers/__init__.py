@@ -1,0 +1,1 @@
+"""Providers of models: one file each, found by the word before a model spec's colon."""

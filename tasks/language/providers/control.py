@@ -1,0 +1,37 @@
+"""Controls, whose scores are known before: `control:gold` answers right, `control:empty` says nothing."""
+
+from typing import TYPE_CHECKING
+
+from schemas.errors import ConfigError, UnknownName
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.providers.contract import ModelChoice, ModelProvider, OpenSettings, SpecSettings
+
+if TYPE_CHECKING:
+    from tasks.language.chat_model import ChatModel
+
+NAME = "control"
+FORMS = ("control:gold", "control:empty")
+
+
+def read(rest: str, given: SpecSettings) -> ModelChoice:
+    """Return the control of a spec."""
+    given.refuse_name()
+    if rest not in ("gold", "empty"):
+        raise UnknownName("control", rest, FORMS)
+    given.refuse_address()
+    given.refuse_other_revision("1")
+    return ModelChoice(ModelIdentity(provider=NAME, name=rest, revision="1"), ModelEndpoint())
+
+
+def open_control(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> "ChatModel":
+    """Open a control."""
+    from tasks.language.control_model import ControlModel, silence
+
+    if identity.name == "empty":
+        return ControlModel(identity, silence)
+    if settings.gold is None:
+        raise ConfigError(f"model {identity.label}: this benchmark offers no reference answers")
+    return ControlModel(identity, settings.gold)
+
+
+PROVIDER = ModelProvider(forms=FORMS, read=read, open=open_control, knows_answers=True, is_control=True)

@@ -1,0 +1,53 @@
+"""Answers that were recorded before: `recorded:FILE`."""
+
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from schemas.errors import UsageError
+from schemas.run import ModelEndpoint, ModelIdentity
+from tasks.language.providers.contract import ModelChoice, ModelProvider, OpenSettings, SpecSettings
+from tasks.language.recorded_model import RecordedModel, Recording, load_recording, recording_name
+
+if TYPE_CHECKING:
+    from tasks.language.chat_model import ChatModel
+
+NAME = "recorded"
+
+
+def read(rest: str, given: SpecSettings) -> ModelChoice:
+    """Return the model of a spec."""
+    given.refuse_address()
+    path = Path(rest).expanduser()
+    recording = load_recording(path)
+    identity = ModelIdentity(
+        provider=NAME,
+        name=given.name or recording_name(path),
+        revision=given.revision or "",
+        weights_digest=recording.digest,
+    )
+    return ModelChoice(identity, ModelEndpoint(path=str(path.absolute())))
+
+
+def open_recording(identity: ModelIdentity, endpoint: ModelEndpoint, settings: OpenSettings) -> "ChatModel":
+    """Open a recording, if it is still the one that the identity names."""
+    return RecordedModel(identity, _same_recording(identity, Path(endpoint.path or identity.name)))
+
+
+def _same_recording(identity: ModelIdentity, path: Path) -> Recording:
+    recording = load_recording(path)
+    if identity.weights_digest not in ("", recording.digest):
+        raise UsageError(
+            f"recording {path}: its answers changed since the run was begun (digest {recording.digest}, the run's is"
+            f" {identity.weights_digest}). Put the file back and type the same command, or begin a run on the new one"
+        )
+    return recording
+
+
+PROVIDER = ModelProvider(
+    forms=("recorded:FILE",),
+    read=read,
+    open=open_recording,
+    knows_answers=True,
+    shown_name=lambda rest: recording_name(PurePath(rest)),
+    located=lambda rest, folder: str(folder / rest),
+)

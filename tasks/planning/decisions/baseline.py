@@ -1,0 +1,132 @@
+"""Finds the run that a decision compares with, and reads its scores from the lake."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schemas.content_id import canonical_json
+from schemas.errors import ConfigError
+from schemas.lake.records import RunRecord
+from schemas.night.comparison import ComparisonRule
+from schemas.night.decision import PREDECESSOR, DecisionRule
+from schemas.score import Score
+from tasks.storage.clock import utc_now
+from tasks.storage.parquet_store import listing_again
+from warehouse.comparison.runs import ComparedRun, in_order, most_alike, runs_named
+
+if TYPE_CHECKING:
+    from tasks.planning.plan import RunPlan
+
+Place = tuple[str, int, int, str]
+"""(dialog, sample, turn, instruction) of a score."""
+Scored = Mapping[str, Mapping[str, Mapping[Place, float]]]
+"""Metric -> problem -> place -> value."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The run to compare with."""
+
+    run: ComparedRun
+    scores: Scored
+    versions: Mapping[str, int]
+    """Metric -> version of its scores."""
+
+
+def find_baseline(plan: "RunPlan", rule: DecisionRule) -> Baseline | None:
+    """Find the baseline among the finished runs in the lake; None where there is no predecessor yet, or the run is the baseline.
+
+    Raises:
+        ConfigError: no finished run of this condition is called so.
+    """
+    own, runs = _own_run(plan), _finished_runs(plan)
+    alike = [run for run in runs if run.condition == own.condition and run.run_id != own.run_id]
+    other = _predecessor(own, alike) if rule.baseline == PREDECESSOR else most_alike(own, _named(rule.baseline, alike, runs, own))
+    return None if other is None else Baseline(other, *_read_scores(plan, other))
+
+
+def _named(name: str, alike: Sequence[ComparedRun], runs: Sequence[ComparedRun], own: ComparedRun) -> tuple[ComparedRun, ...]:
+    found = runs_named(alike, name)
+    if found or name in own.names or own.run_id.startswith(name):
+        return tuple(run for run in found if run.checkpoint != own.checkpoint)
+    others = " (it has runs of others)" if runs_named(runs, name) else ""
+    known = sorted({run.model for run in alike})
+    raise ConfigError(
+        f"decide: baseline {name!r} has no finished run of {own.setting} with equal data and options{others}. Evaluate it whole"
+        f" first. Models with such a run: {', '.join(known[:20]) or 'none'}"
+    )
+
+
+def _predecessor(own: ComparedRun, alike: Iterable[ComparedRun]) -> ComparedRun | None:
+    series = [run for run in alike if (run.family, run.series) == (own.family, own.series)]
+    checkpoints = in_order([*series, own])
+    at = next(number for number, members in enumerate(checkpoints) if own in members)
+    return most_alike(own, checkpoints[at - 1]) if at else None
+
+
+def _finished_runs(plan: "RunPlan") -> list[ComparedRun]:
+    benchmark = plan.spec.benchmark
+    records = plan.lake.read("runs", RunRecord, benchmark=benchmark)
+    rules = {rule.run_id: rule for rule in plan.lake.read("comparison_rules", ComparisonRule, benchmark=benchmark)}
+    return [
+        _compared(record, rule.family if (rule := rules.get(record.run_id)) else record.model)
+        for record in records
+        if record.status == "finished"
+    ]
+
+
+def _compared(record: RunRecord, family: str) -> ComparedRun:
+    names = ("run_id", "night_id", "benchmark", "setting", "dataset_version", "model", "revision", "spec_json", "sandbox")
+    names += ("isolated", "task_share", "subsample_seed", "finished_at")
+    same = {name: getattr(record, name) for name in names}
+    return ComparedRun(**same, first_seen=record.started_at, family=family, baseline=None, threshold=None, thresholds=None)
+
+
+def _own_run(plan: "RunPlan") -> ComparedRun:
+    spec, now = plan.spec, utc_now()
+    rules = plan.lake.read("comparison_rules", ComparisonRule, **plan.keys)
+    return ComparedRun(
+        run_id=plan.run_id,
+        night_id="",
+        benchmark=spec.benchmark,
+        setting=spec.full_setting,
+        dataset_version=spec.dataset_version,
+        model=spec.label,
+        revision=spec.subject.revision,
+        spec_json=canonical_json(spec),
+        sandbox=spec.sandbox,
+        isolated=plan.isolated,
+        task_share=None,
+        subsample_seed=None,
+        finished_at=now,
+        first_seen=now,
+        family=plan.request.model.family or (rules[0].family if rules else spec.label),
+        baseline=None,
+        threshold=None,
+        thresholds=None,
+    )
+
+
+def _read_scores(plan: "RunPlan", other: ComparedRun) -> tuple[Scored, Mapping[str, int]]:
+    keys = {"benchmark": other.benchmark, "model": other.model}
+    scores = plan.lake.read("scores", Score, **keys, run_id=other.run_id)
+
+    def dialogs() -> dict[str, str]:
+        rows = plan.lake.read_arrow("episodes", plan.lake.parts("episodes", **keys), ["episode_id", "dialog_id"])
+        return dict(zip(rows["episode_id"].to_pylist(), rows["dialog_id"].to_pylist(), strict=True))
+
+    return by_place(scores, listing_again(dialogs)), {score.metric: score.metric_version for score in scores}
+
+
+def by_place(scores: Iterable[Score], dialog_of: Mapping[str, str]) -> Scored:
+    """Sort the values of scores by metric, problem and place. Scores without a value are left out.
+
+    Args:
+        dialog_of: episode -> its dialog.
+    """
+    found: dict[str, dict[str, dict[Place, float]]] = {}
+    for score in scores:
+        if score.value is not None:
+            place = (dialog_of[score.episode_id], score.sample, score.turn, score.instruction_id or "")
+            found.setdefault(score.metric, {}).setdefault(score.problem_id, {})[place] = score.value
+    return found

@@ -1,0 +1,210 @@
+"""Evidence of a run against its baseline: paired differences of the problems asked so far, and the decision they allow."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schemas.errors import ConfigError, UnknownName
+from schemas.night.decision import DecisionName, DecisionRule, SequencePoint
+from schemas.score import Score
+from tasks.metrics import registry as metrics
+from tasks.planning.chosen_tasks import problem_order
+from tasks.planning.decisions.baseline import Baseline, Place, by_place
+from warehouse.comparison.problem_differences import ScorePair, paired_differences
+from warehouse.comparison.sequential import confidence_interval, decide, e_values, intervals
+
+if TYPE_CHECKING:
+    from tasks.planning.plan import RunPlan
+
+_MOST_POINTS = 100
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One metric's state after some problems. Differences and means are in the metric's unit."""
+
+    decision: DecisionName | None
+    n_asked: int
+    n_total: int
+    n_left_out: int
+    low: float
+    high: float
+    mean_difference: float | None
+    mean: float | None
+    mean_low: float
+    mean_high: float
+    e_value: float
+    points: tuple[SequencePoint, ...]
+
+
+class Evidence:
+    """Scores of the run, taken in as its problems end, beside those of the baseline.
+
+    Only problems before the first unscored one of the fixed order count, so the speed of an answer cannot bias a decision.
+    A problem that the run cannot score by the metric's definition leaves the differences and `n_total`.
+    """
+
+    def __init__(self, plan: "RunPlan", rule: DecisionRule, baseline: Baseline) -> None:
+        self._plan, self.rule, self.baseline = plan, rule, baseline
+        self.metrics = _chosen_metrics(plan, rule)
+        self._ends = {name: metrics.load(name).ends for name in self.metrics}
+        subsample = plan.request.benchmark.subsample
+        wanted = {w.dialog.problem_id for w in plan.wanted}
+        self.wanted = problem_order(wanted, plan.spec.benchmark, subsample.seed if subsample else 0)
+        for name in self.metrics:
+            self._require_alike(name)
+        self.order = tuple(problem for problem in self.wanted if any(problem in self._theirs(name) for name in self.metrics))
+        """Problems that are asked, in their fixed order: those that the baseline has a score of."""
+        self._own: dict[str, dict[str, Mapping[Place, float]]] = {name: {} for name in self.metrics}
+        self._ended: set[str] = set()
+        self._faulty: set[str] = set()
+
+    def _theirs(self, metric: str) -> Mapping[str, Mapping[Place, float]]:
+        return self.baseline.scores.get(metric, {})
+
+    def _require_alike(self, metric: str) -> None:
+        theirs, version = self._theirs(metric), metrics.load(metric).version
+        if not any(problem in theirs for problem in self.wanted):
+            raise ConfigError(
+                f"decide: baseline run {self.baseline.run.run_id[:12]} has no score of {metric!r} on these problems. Name another"
+                " metric or baseline"
+            )
+        if self.baseline.versions[metric] != version:
+            raise ConfigError(
+                f"decide: baseline run {self.baseline.run.run_id[:12]} has version {self.baseline.versions[metric]} of"
+                f" {metric!r}, this Parley has {version}. Evaluate the baseline again: its dialogues are kept"
+            )
+        baseline_alone = (
+            ScorePair(problem, place, None, value) for problem, values in theirs.items() for place, value in values.items()
+        )
+        paired_differences(baseline_alone, self._ends[metric])
+
+    @cached_property
+    def dialog_of(self) -> Mapping[str, str]:
+        """Episode of the run -> its dialog."""
+        return {w.episode_id: w.dialog.dialog_id for w in self._plan.everything}
+
+    def take(self, problems: Collection[str], scores: Iterable[Score]) -> None:
+        """Take in problems whose dialogues have ended, with their scores. One that a fault left unscored holds back others."""
+        scores = [score for score in scores if score.metric in self._own and score.problem_id in problems]
+        found = by_place(scores, self.dialog_of)
+        faults = {score.problem_id for score in scores if score.unscored_reason is not None and score.unscored_reason.is_fault}
+        self._ended |= set(problems)
+        self._faulty = (self._faulty - set(problems)) | faults
+        for name, of_metric in self._own.items():
+            for problem in problems:
+                of_metric[problem] = found.get(name, {}).get(problem, {})
+
+    def skip_faults(self) -> None:
+        """Leave problems out that a fault left unscored: no attempt is left for them."""
+        self._faulty.clear()
+
+    @property
+    def n_in_order(self) -> int:
+        """Problems of the order before the first one that is missing."""
+        return next((n for n, name in enumerate(self.order) if name not in self._ended or name in self._faulty), len(self.order))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether every metric is decided."""
+        return all(self._decided(name) is not None for name in self.metrics)
+
+    def _decided(self, metric: str) -> DecisionName | None:
+        differences, n_total, _ = self._differences(metric)
+        interval = confidence_interval(differences, n_total, self._alpha)
+        return decide(interval, self.rule.margin, self.n_in_order == len(self.order))
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a metric of the rule reads judgements."""
+        return any(metrics.load(name).judged for name in self.metrics)
+
+    @property
+    def _alpha(self) -> float:
+        return self.rule.alpha / len(self.metrics)
+
+    def _differences(self, metric: str) -> tuple[np.ndarray, int, np.ndarray]:
+        """(differences in order, problems they are of, own values), scaled to the metric's range. Higher is better."""
+        theirs, ours = self._theirs(metric), self._own[metric]
+        sign = -1.0 if metrics.load(metric).better == "lower" else 1.0
+        low, high = self._ends[metric]
+        common = [problem for problem in self.order if problem in theirs]
+        reached = [problem for problem in self.order[: self.n_in_order] if problem in theirs]
+        rows = (
+            ScorePair(problem, (dialog, turn, instruction), ours[problem].get(place), theirs[problem].get(place))
+            for problem in reached
+            for place in sorted(theirs[problem].keys() | ours[problem].keys())
+            for dialog, _, turn, instruction in [place]
+        )
+        found = paired_differences(rows, (low, high))
+        values = (np.array(list(found.values.values())) - low) / (high - low)
+        return sign * np.array(list(found.differences.values())), len(common) - len(found.unscored), values
+
+    def verdict(self, metric: str) -> Verdict:
+        """State of one metric now."""
+        differences, n_total, values = self._differences(metric)
+        decision = self._decided(metric)
+        low, high = confidence_interval(differences, n_total, self._alpha)
+        mean_low, mean_high = confidence_interval(2 * values - 1, n_total, self._alpha)
+        least, most = self._ends[metric]
+        width, sign = most - least, -1 if metrics.load(metric).better == "lower" else 1
+        ends = sorted((sign * low * width, sign * high * width))
+        return Verdict(
+            decision=decision,
+            n_asked=len(differences),
+            n_total=n_total,
+            n_left_out=len(self.wanted) - sum(problem in self._theirs(metric) for problem in self.wanted),
+            low=ends[0],
+            high=ends[1],
+            mean_difference=sign * width * _mean(differences) if len(differences) else None,
+            mean=least + width * _mean(values) if len(values) else None,
+            mean_low=least + width * (mean_low + 1) / 2,
+            mean_high=least + width * (mean_high + 1) / 2,
+            e_value=_e_value(differences, n_total, self.rule.margin, decision),
+            points=self._points(differences, n_total, sign * width),
+        )
+
+    def _points(self, differences: np.ndarray, n_total: int, factor: float) -> tuple[SequencePoint, ...]:
+        if not len(differences):
+            return ()
+        ends = intervals(differences, n_total, self._alpha)
+        step = -(-len(ends) // _MOST_POINTS)
+        chosen = [*range(step - 1, len(ends) - 1, step), len(ends) - 1]
+        return tuple(
+            SequencePoint(n=at + 1, low=min(pair), high=max(pair))
+            for at in chosen
+            for pair in ((factor * float(ends[at][0]), factor * float(ends[at][1])),)
+        )
+
+
+_LARGEST = 1e300
+"""Stands for an infinite e-value in tables: the answers not given yet could not change the decision."""
+
+
+def _e_value(differences: np.ndarray, n_total: int, margin: float, decision: DecisionName | None) -> float:
+    """Evidence for a decision; 0 where there is none."""
+    if decision is None or decision == "all_asked" or not len(differences):
+        return 0.0
+    return min(e_values(differences, n_total, margin)[decision], _LARGEST)
+
+
+def _mean(values: Iterable[float]) -> float:
+    values = list(values)
+    return math.fsum(values) / len(values)
+
+
+def _chosen_metrics(plan: "RunPlan", rule: DecisionRule) -> tuple[str, ...]:
+    known = plan.benchmark.metrics_of(plan.spec.setting)
+    for name in rule.metrics:
+        if name not in known:
+            raise UnknownName("metric", name, known, of=plan.spec.full_setting)
+        if metrics.load(name).better is None:
+            raise ConfigError(f"decide: metric {name!r} only describes, neither direction is better. Decide by another metric")
+    usual = next((name for name in known if metrics.load(name).better is not None), None)
+    if not rule.metrics and usual is None:
+        raise ConfigError(f"decide: no metric of {plan.spec.full_setting} has a better direction")
+    return tuple(dict.fromkeys(rule.metrics)) or (usual or "",)

@@ -1,0 +1,280 @@
+"""Docker images that Parley pulls where an episode first needs them, and removes when their disk is needed for others.
+
+A bound of disk holds for all Parleys of a home. An image that is in use stays, and so does any that Parley did not pull.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.backends.docker.daemon import client
+from sandbox.backends.docker.image import inspected
+from sandbox.backends.docker.pulling import layer_bytes, pull, remove_image
+from sandbox.host.abandoned import pid_namespace, start_time
+from schemas.content_id import content_id
+from schemas.errors import ConfigError, ImageFault, SandboxUnavailable, SourceUnreadable
+from tasks.storage.replaced_file import replace_file
+
+DISK = "images_gb"
+"""Resource that bounds the disk of pulled images."""
+DISK_FORM = "It is the bound of disk for the images that Parley pulls, in GB, for example 100"
+_USUAL_GB, _GB = 100.0, 10**9
+_USUAL_IMAGE = 3 * _GB
+"""Size of an image while none was pulled yet: SWE-bench's have 1 to 3 GB."""
+_PULLS = 4
+"""Pulls at once. A registry bounds each connection; more than a few share the line."""
+_LOOK_S = 0.2
+_DAY_S = 86_400.0
+_PATIENCE_S = 60.0
+"""Wait for other images to become free, before an image goes that a pending episode will need again."""
+
+
+def disk_gb(resources: Mapping[str, str]) -> float:
+    """Return the bound of disk that the resources state.
+
+    Raises:
+        ConfigError: it is no positive number.
+    """
+    stated = resources.get(DISK, str(_USUAL_GB))
+    try:
+        bound = float(stated)
+    except ValueError:
+        bound = 0.0
+    if not 0 < bound < float("inf"):
+        raise ConfigError(f"--resource {DISK}={stated}: must be a number above 0. {DISK_FORM}")
+    return bound
+
+
+@dataclass
+class PulledImages:
+    """The images that the Parleys of one home pull onto the daemon of this machine. Safe from several processes.
+
+    Args:
+        folder: of the records, made when something is written.
+        bound_gb: disk that all pulled images together may take. One image alone may take more.
+        patience_s: how long a pull waits for room, before images go that pending episodes need later.
+    """
+
+    folder: Path
+    bound_gb: float = _USUAL_GB
+    patience_s: float = _PATIENCE_S
+
+    @contextmanager
+    def held(
+        self, image: str, tell: Callable[[int], None] = lambda _: None, is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
+        """Have an image on the daemon for the time of the block. It is pulled first where it is not there.
+
+        Args:
+            image: pinned by digest.
+            tell: called with the bytes that came since the last call; with -1 once the image is whole.
+            is_over: asked while it waits; true ends the waiting.
+
+        Raises:
+            ImageFault: the image cannot be pulled, with the cause.
+            SandboxUnavailable: no daemon answers, or the waiting was ended.
+        """
+        api = client(None, 1).api
+        with _locked(self._path("leases", image), fcntl.LOCK_SH, is_over):
+            if inspected(api, image) is None:
+                with _locked(self._path("pulls", image), fcntl.LOCK_EX, is_over):
+                    if inspected(api, image) is None:
+                        self._pull(api, image, tell, is_over)
+            self._touch(image)
+            try:
+                yield
+            finally:
+                self._touch(image)
+
+    def expect(self, episodes: Iterable[tuple[str, str]]) -> None:
+        """Note that this process will need images for a while.
+
+        Args:
+            episodes: (image, episode id) of what is pending.
+        """
+        self._forget_dead()
+        for image, episode_id in episodes:
+            marker = self.folder / "pending" / _own_name() / content_id(image) / episode_id
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+
+    def settle(self, image: str, episode_id: str) -> None:
+        """Note that an episode needs its image no more."""
+        for marker in self.folder.glob(f"pending/*/{content_id(image)}/{episode_id}"):
+            marker.unlink(missing_ok=True)
+
+    def is_pending(self, image: str) -> bool:
+        """Return whether an episode of a living Parley needs the image later."""
+        found = self.folder.glob(f"pending/*/{content_id(image)}/*")
+        return any(_is_alive(marker, marker.parents[1].name) for marker in found)
+
+    def used_bytes(self) -> int:
+        """Return the bytes of the pulled images that are there. A layer that several have counts once."""
+        layers: dict[str, int] = {}
+        for record in self._records():
+            layers |= record["layers"] if record["is_here"] else {}
+        return sum(layers.values())
+
+    def _pull(self, api: Any, image: str, tell: Callable[[int], None], is_over: Callable[[], bool]) -> None:
+        with self._slot(is_over):
+            reserved = self._with_room(api, image, is_over)
+            try:
+                pull(api, image, tell, is_over)
+            except SourceUnreadable as error:
+                raise ImageFault(f"image_missing: {error}", permanent=True) from error
+            except SandboxUnavailable as error:
+                if is_over():
+                    raise
+                raise ImageFault(f"image_missing: {error}") from error
+            else:
+                self._write(image, {"image": image, "is_here": True, "layers": layer_bytes(api, image)})
+            finally:
+                reserved.unlink(missing_ok=True)
+        tell(-1)
+
+    def _with_room(self, api: Any, image: str, is_over: Callable[[], bool]) -> Path:
+        """Wait until there is room for an image; return the file that reserves it."""
+        begun = time.monotonic()
+        while True:
+            with _locked(self.folder / "room.lock", fcntl.LOCK_EX, is_over):
+                if self._has_room() or self._removed_one(api, time.monotonic() - begun > self.patience_s) is None:
+                    place = self.folder / "reserved" / f"{_own_name()}-{content_id(image)}"
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.touch()
+                    return place
+            _wait(is_over)
+
+    def _has_room(self) -> bool:
+        records = self._records()
+        largest = max((sum(record["layers"].values()) for record in records), default=_USUAL_IMAGE)
+        return self.used_bytes() + (self._n_on_their_way() + 1) * largest <= self.bound_gb * _GB
+
+    def _n_on_their_way(self) -> int:
+        return sum(_is_alive(path, path.name.rpartition("-")[0]) for path in self.folder.glob("reserved/*"))
+
+    def _removed_one(self, api: Any, with_pending: bool) -> bool | None:
+        """Remove the image that was used longest ago, one that no pending episode needs if there is any.
+
+        Returns:
+            Whether one was removed; None where there is none and none is on its way, so that waiting is of no use.
+        """
+        here = [record for record in self._records() if record["is_here"]]
+        if not here and not self._n_on_their_way():
+            return None
+        ranked = sorted((self.is_pending(record["image"]), self._used_at(record["image"]), record["image"]) for record in here)
+        for is_pending, _, image in ranked:
+            if is_pending and not with_pending:
+                break
+            if self._removed(api, image):
+                return True
+        return False
+
+    def _removed(self, api: Any, image: str) -> bool:
+        with suppress(BlockingIOError), _lock(self._path("leases", image)):
+            if remove_image(api, image):
+                record = json.loads(self._path("records", image).read_text())
+                self._write(image, record | {"is_here": False})
+                return True
+        return False
+
+    def _records(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for path in self.folder.glob("records/*"):
+            with suppress(OSError, ValueError):  # half-written, or written by another release: the image is not ours then
+                found.append(json.loads(path.read_text()))
+        return found
+
+    def _write(self, image: str, record: Mapping[str, Any]) -> None:
+        replace_file(self._path("records", image), json.dumps(record).encode())
+
+    def _path(self, kind: str, image: str) -> Path:
+        path = self.folder / kind / content_id(image)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _touch(self, image: str) -> None:
+        with suppress(OSError):
+            os.utime(self._path("leases", image))
+
+    def _used_at(self, image: str) -> int:
+        try:
+            return self._path("leases", image).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    @contextmanager
+    def _slot(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        with ExitStack() as stack:
+            while not any(self._took_slot(stack, number) for number in range(_PULLS)):
+                _wait(is_over)
+            yield
+
+    def _took_slot(self, stack: ExitStack, number: int) -> bool:
+        try:
+            stack.enter_context(_lock(self.folder / f"slot-{number}.lock"))
+        except BlockingIOError:
+            return False
+        return True
+
+    def _forget_dead(self) -> None:
+        import shutil
+
+        for path in self.folder.glob("pending/*"):
+            if not _is_alive(path, path.name):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a file's lock alone. Raises BlockingIOError where another holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(path: Path, how: int, is_over: Callable[[], bool]) -> Iterator[None]:
+    """Hold a file's lock, once it is free."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                _wait(is_over)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(is_over: Callable[[], bool]) -> None:
+    if is_over():
+        raise SandboxUnavailable("docker: waiting for an image was ended")
+    time.sleep(_LOOK_S)
+
+
+def _own_name() -> str:
+    return f"{pid_namespace()}-{os.getpid()}-{start_time(os.getpid())}"
+
+
+def _is_alive(path: Path, name: str) -> bool:
+    """Return whether the process of this name is alive. One of another pid namespace counts as alive for a day."""
+    namespace, _, process = name.partition("-")
+    pid, _, start = process.partition("-")
+    if namespace == str(pid_namespace()):
+        return pid.isdigit() and start_time(int(pid)) == start
+    try:
+        return time.time() - path.stat().st_mtime < _DAY_S
+    except OSError:
+        return False

@@ -1,0 +1,175 @@
+"""Log of one process's model calls, for the metrics of an invocation: answers, faults of requests, open requests.
+
+Each process appends rows to a segment of its own, in a folder that the driver reads. So a killed worker loses no answer.
+Rows hold counts and names only: no text, no key, no header.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schemas.errors import DiskFull
+from schemas.run import ModelIdentity
+from tasks.language.chat_model import ChatModel, ChatRequest, Completion
+from tasks.language.endpoints.observer import observed_by
+from tasks.storage.journaling.segments import SegmentWriter
+
+SUBJECT, SIMULATOR, JUDGE, DRIFT = "subject", "simulator", "judge", "drift"
+"""Names of seats. A judge's seat has its rubric behind it: `judge clarity`."""
+
+
+@dataclass
+class _Queue:
+    """Requests of one seat in this process."""
+
+    open: int = 0
+    """Asked for and not answered: they wait, or are in flight."""
+    in_flight: int = 0
+    written: tuple[int, int] = (0, 0)
+
+
+class CallFile:
+    """One process's segment. Safe to use from several threads. A row that cannot be written is left out: it stops no run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._segment = SegmentWriter(folder, "metrics of model calls")
+        self._lock = threading.Lock()
+        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._is_broken = False
+
+    def write(self, run_id: str, seat: str, **facts: object) -> None:
+        """Append one row."""
+        if self._is_broken:
+            return
+        try:
+            self._segment.write({"run": run_id, "seat": seat, **facts})
+        except (DiskFull, OSError):
+            self._is_broken = True
+
+    def close(self) -> None:
+        """Close the segment."""
+        self._segment.close()
+
+    def change(self, run_id: str, seat: str, *, open: int = 0, in_flight: int = 0) -> None:
+        """Count requests that were asked for, sent, answered or ended. `write_queues` logs the sums."""
+        with self._lock:
+            queue = self._queues.setdefault((run_id, seat), _Queue())
+            queue.open += open
+            queue.in_flight += in_flight
+
+    def write_queues(self) -> None:
+        """Append the state of each seat's requests, where it is another than at the last call."""
+        with self._lock:
+            changed = [(key, one) for key, one in self._queues.items() if (one.open, one.in_flight) != one.written]
+            for _, one in changed:
+                one.written = one.open, one.in_flight
+        for (run_id, seat), one in changed:
+            n_open, n_in_flight = one.written
+            self.write(run_id, seat, waiting=n_open - n_in_flight, in_flight=n_in_flight)
+
+
+_files: dict[str, CallFile] = {}
+_files_lock = threading.Lock()
+
+
+def write_queues() -> None:
+    """Log the open requests of this process, in all folders that it writes to."""
+    with _files_lock:
+        files = tuple(_files.values())
+    for file in files:
+        file.write_queues()
+
+
+@dataclass(frozen=True)
+class CallLog:
+    """Log of one run's model calls. It pickles.
+
+    Attributes:
+        folder: the invocation's, which all its processes share.
+    """
+
+    folder: str
+    run_id: str
+
+    @property
+    def file(self) -> CallFile:
+        """This process's segment."""
+        with _files_lock:
+            if self.folder not in _files:
+                for gone in [name for name in _files if not Path(name).is_dir()]:  # an earlier invocation's
+                    _files.pop(gone).close()
+                _files[self.folder] = CallFile(Path(self.folder))
+            return _files[self.folder]
+
+    def answered(
+        self,
+        seat: str,
+        *,
+        turns: int,
+        calls: int,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        reasoning_tokens: int | None,
+        latency_s: float | None,
+    ) -> None:
+        """Log an answer that is kept. Tokens that the endpoint did not count are None."""
+        self.file.write(
+            self.run_id,
+            seat,
+            turns=turns,
+            calls=calls,
+            input=input_tokens,
+            output=output_tokens,
+            reasoning=reasoning_tokens,
+            latency=latency_s,
+        )
+
+
+@dataclass(frozen=True)
+class LoggedModel:
+    """A model whose open requests and faults are logged. See `tasks.language.chat_model.ChatModel`."""
+
+    model: ChatModel
+    log: CallLog
+    seat: str
+    _file: CallFile = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_file", self.log.file)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return self.model.identity
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """See `ChatModel.complete`."""
+        with self._open(), observed_by(self):
+            return await self.model.complete(request)
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        self._file.change(self.log.run_id, self.seat, open=1)
+        try:
+            yield
+        finally:
+            self._file.change(self.log.run_id, self.seat, open=-1)
+
+    def sent(self) -> None:
+        """See `RequestObserver`."""
+        self._file.change(self.log.run_id, self.seat, in_flight=1)
+
+    def ended(self, fault: str) -> None:
+        """See `RequestObserver`."""
+        self._file.change(self.log.run_id, self.seat, in_flight=-1)
+        if fault:
+            self._file.write(self.log.run_id, self.seat, fault=fault)
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
+
+def logged(model: ChatModel, log: CallLog | None, seat: str) -> ChatModel:
+    """Return the model, which logs its requests where there is a log."""
+    return model if log is None else LoggedModel(model, log, seat)

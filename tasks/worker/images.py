@@ -1,0 +1,153 @@
+"""Docker images of a run's instances: each is pulled before its episode begins, while other episodes are played."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from sandbox.workspace.interface import image_of
+from schemas.episode import Episode
+from schemas.errors import InfraError
+from schemas.problem import Problem, RepoSnapshot
+from tasks.storage.files.checkouts import Checkouts
+from tasks.storage.files.image_checkouts import with_trees
+from tasks.storage.files.pulled_images import PulledImages, disk_gb
+from tasks.storage.files.trees import TreeStore
+from tasks.worker.jobs import RunContext
+
+_MIB = 2**20
+_WAITING = 256
+"""Episodes of a process that wait for an image at once, a thread each."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Problem of an episode with the files that its image has, or the fault for which it cannot be played."""
+
+    problem: Problem
+    fault: InfraError | None = None
+
+
+@contextmanager
+def held_repository(
+    context: RunContext,
+    repository: RepoSnapshot,
+    tell: Callable[[int], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Iterator[RepoSnapshot]:
+    """Have a repository's image on the daemon for the time of the block, if it is in one; yield it with its trees.
+
+    Args:
+        tell, is_over: as those of `PulledImages.held`.
+
+    Raises:
+        ImageFault: the image cannot be pulled or used.
+        SandboxUnavailable: no daemon answers, or the waiting was ended.
+    """
+    image = image_of(repository.environment)
+    if not image:
+        yield repository
+        return
+    place = context.place
+    with pulled_images(context).held(image, tell, is_over):
+        yield with_trees(repository, Checkouts(TreeStore(place.trees), place.checkouts))
+
+
+def pulled_images(context: RunContext) -> PulledImages:
+    """Return the images of the run's home, with the bound of disk that the run's resources state."""
+    return PulledImages(context.place.images, disk_gb(dict(context.resources)))
+
+
+def settle_image(context: RunContext, problem: Problem, episode: Episode) -> None:
+    """Note that an episode whose programs have run needs its image no more."""
+    image = image_of(problem.repo.environment) if problem.repo else ""
+    if image:
+        pulled_images(context).settle(image, episode.episode_id)
+
+
+class RunImages:
+    """Docker images of the episodes that a run plays in this process.
+
+    Args:
+        count: counts progress: images that were pulled, pulls under way, MiB that came.
+    """
+
+    def __init__(self, context: RunContext, count: Callable[..., None]) -> None:
+        self._context, self._count = context, count
+        self._is_closed = threading.Event()
+
+    @asynccontextmanager
+    async def ready(self, problem: Problem) -> AsyncIterator[Ready]:
+        """Have the problem's image on the daemon for the time of the block. A problem without an image is ready at once."""
+        repository = problem.repo
+        if repository is None or not image_of(repository.environment):
+            yield Ready(problem)
+            return
+        with ExitStack() as stack:
+            try:
+                held = await self._held(repository, stack)
+            except InfraError as fault:
+                yield Ready(problem, fault)
+                return
+            yield Ready(problem.model_copy(update={"repo": held}))
+
+    async def _held(self, repository: RepoSnapshot, stack: ExitStack) -> RepoSnapshot:
+        """Hold the image until the stack is closed. A caller that is cancelled ends the pull and waits for its end."""
+        is_cancelled = threading.Event()
+        report = _PullReport(self._count)
+
+        def entered() -> RepoSnapshot:
+            def is_over() -> bool:
+                return is_cancelled.is_set() or self._is_closed.is_set()
+
+            try:
+                return stack.enter_context(held_repository(self._context, repository, report.add, is_over))
+            finally:
+                report.end()
+
+        waiting = asyncio.wrap_future(self._threads.submit(entered))
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            is_cancelled.set()
+            await asyncio.wait([waiting])
+            raise
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_WAITING, thread_name_prefix="parley-images")
+
+    def close(self) -> None:
+        """End what waits for images."""
+        self._is_closed.set()
+        if "_threads" in vars(self):
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _PullReport:
+    """Turns the bytes of one pull into counts of progress."""
+
+    def __init__(self, count: Callable[..., None]) -> None:
+        self._count, self._bytes, self._is_under_way = count, 0, False
+
+    def add(self, n_bytes: int) -> None:
+        """Count bytes that came; -1 for the end of the pull."""
+        if n_bytes < 0:
+            self._count("converse", images=1)
+            return
+        if not self._is_under_way:
+            self._is_under_way = True
+            self._count("converse", pulls=1)
+        self._bytes += n_bytes
+        whole, self._bytes = divmod(self._bytes, _MIB)
+        if whole:
+            self._count("converse", image_mb=whole)
+
+    def end(self) -> None:
+        """Count the pull as over, if it had begun."""
+        if self._is_under_way:
+            self._is_under_way = False
+            self._count("converse", pulls=-1)

@@ -1,0 +1,74 @@
+"""`make bench-scale`: memory and time of whole commands on ever more dialogues, answered by `control:gold`.
+
+The dialogues have three turns each, as MathChat's follow-up questions have, and no programs. The process tree of each command is
+sampled: the driver is the command's own process, and a worker is a process that Dask's nanny started.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tests.bench.processes import ROOT, environment
+from tests.bench.synthetic import write_mixed, write_plugin
+
+SIZES = (2_000, 16_000, 100_000)
+LOOK_EVERY_S = 0.2
+TURNS = 3
+
+
+def measure(n_dialogues: int, workers: int) -> str:
+    """Run the whole command on so many dialogues; returns a row of the table.
+
+    Raises:
+        RuntimeError: the command failed; says what it wrote last.
+    """
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile("w+") as err:
+        data = Path(place) / "turns.json"
+        write_mixed(data, n_dialogues, TURNS, TURNS)
+        command = [sys.executable, "-P", "-m", "flows.cli", "run", "talk.static", "--data", str(data), "--model", "control:gold"]
+        command += ["--workers", str(workers), "--json"]
+        environ = environment({"PARLEY_HOME": f"{place}/home"}, write_plugin(Path(place) / "plugin"))
+        used: dict[int, float] = {}
+        started = time.monotonic()
+        process = subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err)
+        driver, peaks = psutil.Process(process.pid), [0.0, 0.0]
+        while process.poll() is None:
+            with suppress(psutil.Error):  # a process ended between listing and reading
+                for each in (driver, *driver.children(recursive=True)):
+                    at = 0 if each == driver else 1 if _is_worker(each) else None
+                    if at is not None:
+                        peaks[at] = max(peaks[at], each.memory_info().rss)
+                    used[each.pid] = sum(each.cpu_times()[:2])
+            time.sleep(LOOK_EVERY_S)
+        seconds = time.monotonic() - started
+        if process.returncode:
+            err.seek(0)
+            raise RuntimeError(f"{n_dialogues} dialogues ended with {process.returncode}: {err.read()[-800:]}")
+    megabytes = " ".join(f"{peak / 2**20:>10.0f}" for peak in peaks)
+    each_ms = [1000 * time_s / n_dialogues for time_s in (seconds, sum(used.values()))]
+    return f"{n_dialogues:>9} {megabytes} {seconds:>8.1f} {each_ms[0]:>14.2f} {each_ms[1]:>14.2f}"
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    return "spawn_main" in " ".join(process.cmdline())
+
+
+def main() -> None:
+    """Measure each size in turn."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", nargs="*", type=int, default=SIZES, help="numbers of dialogues")
+    parser.add_argument("--workers", type=int, default=2)
+    asked = parser.parse_args()
+    print("dialogues  driver MB  worker MB  seconds  ms a dialogue  CPU ms of it", flush=True)
+    for n_dialogues in asked.sizes:
+        print(measure(n_dialogues, asked.workers), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A run that stops asking once its comparison with a baseline is decided, and is completed later."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.synthetic import write_tasks
+from tests.fixtures.model_server import ModelServer, model_server
+from tests.flows.parley_command import ask, parley
+
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("bubblewrap")]
+N_TASKS, IN_FLIGHT = 60, 4
+
+
+def run(data: Path, model: str) -> tuple[str, ...]:
+    named = ("--model", model, "--revision", "1") if model.startswith("openai:") else ("--model", model)
+    return (
+        "run",
+        "codeif.static",
+        "--data",
+        str(data),
+        "--option",
+        "extraction=markdown",
+        *named,
+        "--workers",
+        "1",
+        "--concurrency",
+        str(IN_FLIGHT),
+    )
+
+
+def model_of(server: ModelServer) -> str:
+    return f"openai:mock@{server.base_url}"
+
+
+def tables_of(home: Path, model: str) -> object:
+    turns = ask(home, f"select problem_id, turn, role, content from turns where model = '{model}' order by all")
+    board = ask(
+        home, f"select metric, mean, ci_low, ci_high, n, n_problems from leaderboard where model = '{model}' order by all"
+    )
+    shares = ask(home, f"select task_share, n_episodes from runs where model = '{model}'")
+    return turns, board, shares, ask(home, "select * from decisions")
+
+
+def test_a_run_stops_once_it_is_worse_and_is_completed_later(standing_home: Path, tmp_path: Path) -> None:
+    home, data = standing_home, write_tasks(tmp_path / "data", N_TASKS, turns=2)
+    gold = parley(home, *run(data, "control:gold"), "--json").json()
+    with model_server(latency_s=0.3) as server:
+        asked = (*run(data, model_of(server)), "--decide", "baseline=control:gold,margin=0.05")
+        line = parley(home, *asked, "--json").json()
+        assert (line["owed"], line["n_infra"], line["published"]) == (0, 0, True)
+        (row,) = ask(home, "select * from decisions")
+        n_answers, n_played = len(server.bodies), line["episodes"]
+        assert (row["decision"], row["baseline_run_id"], row["metric"]) == ("worse", gold["run_id"], "instruction_accuracy")
+        assert row["n_asked"] <= n_played < N_TASKS - IN_FLIGHT
+        assert (row["n_total"], row["n_left_out"], row["high"] < 0) == (N_TASKS, 0, True)
+        assert row["task_share"] == n_played / N_TASKS
+        assert row["saved_calls"] == pytest.approx(2 * (N_TASKS - n_played))
+        ends = [(point["low"], point["high"]) for point in row["sequence"]]
+        assert ends == sorted(ends, key=lambda pair: pair[1] - pair[0], reverse=True)
+
+        again = parley(home, *asked, "--json").json()
+        assert (again["run_id"], again["episodes"], again["model_calls"]) == (line["run_id"], n_played, 0)
+        assert len(server.bodies) == n_answers
+
+        whole = parley(home, *run(data, model_of(server)), "--decide", "off", "--json").json()
+        assert (whole["run_id"], whole["episodes"]) == (line["run_id"], N_TASKS)
+        assert len(server.bodies) == 2 * N_TASKS, "an answer was paid for twice"
+        completed = tables_of(home, "openai:mock")
+        other_home = tmp_path / "other"
+        parley(other_home, *run(data, model_of(server)), "--json").json()
+    assert completed == tables_of(other_home, "openai:mock")

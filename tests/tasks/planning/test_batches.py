@@ -1,0 +1,54 @@
+"""Where requests may go to batches, what they cost there, and that no id knows of it."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import ConfigError
+from tasks.planning.participants.concurrency import concurrency_by_endpoint
+from tasks.planning.participants.models import batched_roles, price_of
+from tasks.planning.plan import RunPlan, plan_run
+from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
+from tasks.storage.home import Home
+
+ASKED = "openai:mock@http://127.0.0.1:9/v1"
+ONE_ROUND = "convcode.live[none]"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Home:
+    return Home.at(str(tmp_path / "home"))
+
+
+def model(spec: str = ASKED, *, batch: bool = True, agent: str | None = None) -> ModelRequest:
+    return ModelRequest(spec=spec, revision="r", batch=batch, agent=agent, usd_per_million_input=2.0, usd_per_million_output=8.0)
+
+
+def plan(place: Home, asked: ModelRequest, setting: str = ONE_ROUND, simulator: ModelRequest | None = None) -> RunPlan:
+    benchmark = BenchmarkRequest(name=setting, dataset_version="sample")
+    return plan_run(EvaluationRequest(model=asked, benchmark=benchmark, simulator=simulator, sandbox="none"), place)
+
+
+def test_a_run_in_batches_is_the_same_run_at_half_the_price(place: Home) -> None:
+    slow, fast = plan(place, model()), plan(place, model(batch=False))
+    assert slow.run_id == fast.run_id
+    assert (slow.subject.batches, fast.subject.batches) == (str(place.batches), None)
+    prices = [price_of(one, one.spec.subject, one.request.model) for one in (slow, fast)]
+    assert prices == [(1.0, 4.0), (2.0, 8.0)]
+    assert (batched_roles(slow), batched_roles(fast)) == (("subject",), ())
+    assert [*concurrency_by_endpoint(slow).values()] == [50_000]
+    assert [*concurrency_by_endpoint(fast).values()] == [64]
+
+
+def test_batches_are_refused_where_answers_wait_for_answers(place: Home) -> None:
+    with pytest.raises(ConfigError, match="rounds, each of which would wait"):
+        plan(place, model(), "codeif.static")
+    with pytest.raises(ConfigError, match="asks one request after another"):
+        plan(place, model(agent="chain_of_thought"))
+    with pytest.raises(ConfigError, match="not for the simulator"):
+        plan(place, model(batch=False), "convcode.live[f_c,f_v]", simulator=model())
+
+
+def test_batches_are_refused_where_no_endpoint_is(place: Home) -> None:
+    with pytest.raises(ConfigError, match="models behind an endpoint"):
+        plan(place, ModelRequest(spec="control:gold", batch=True))

@@ -1,0 +1,108 @@
+"""Simulated nights: a decision, at whatever moment someone looks, is false in a share of alpha of the nights at most.
+
+Intervals are intersected over time, so one that someone sees shows the errors of all before it. The last ones are seen one by
+one: there an interval that missed the mean can meet what the rest can still make, and its ends are swapped. 2,000 nights whose
+true rate is alpha have more than `MOST_FALSE` false ones with probability 1/1000.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tasks.planning.chosen_tasks import problem_order
+from tests.bench.sequence import wins_and_losses
+from warehouse.comparison.sequential import confidence_interval, decide
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+N, N_NIGHTS, ALPHA, MARGIN = 200, 2_000, 0.05, 0.03
+MOST_FALSE = int(binom.ppf(0.999, N_NIGHTS, ALPHA))
+SEEN = (N // 3, 2 * N // 3, N - 15, N - 5, N - 2, N - 1)
+"""Numbers of problems after which someone looks."""
+
+Night = Callable[[np.random.Generator], np.ndarray]
+"""Draws the differences of all problems in the order asked."""
+
+
+def is_false(differences: np.ndarray) -> bool:
+    """Whether an interval of the night misses the mean, or a decision by it says what the mean does not."""
+    true = round(float(differences.mean()), 12)
+    return any(_misses(confidence_interval(differences[:n], N, ALPHA), true) for n in SEEN)
+
+
+def _misses(interval: tuple[float, float], true: float) -> bool:
+    decision = decide(interval, MARGIN, is_all_asked=False)
+    is_right = {"better": true > 0, "worse": true < 0, "equivalent": abs(true) < MARGIN, None: True}[decision]
+    return not (is_right and interval[0] <= true <= interval[1])
+
+
+def n_false(night: Night, seed: int = 20261125) -> int:
+    rng = np.random.default_rng(seed)
+    return sum(is_false(night(rng)) for _ in range(N_NIGHTS))
+
+
+def shuffled(differences: np.ndarray) -> Night:
+    return lambda rng: rng.permutation(differences)
+
+
+@cache
+def graded() -> np.ndarray:
+    """Shares of 3 to 7 turns, new minus baseline, whose mean is 0."""
+    rng = np.random.default_rng(5)
+    turns = rng.integers(3, 8, size=N // 2)
+    half = rng.integers(-turns, turns + 1) / turns * rng.integers(0, 2, size=N // 2)
+    return np.concatenate([half, -half])
+
+
+@cache
+def ramp() -> np.ndarray:
+    """A file whose first problems the new model wins and whose last ones it loses: 0 in all."""
+    chance = np.linspace(0.3, 0, N // 2)
+    wins = np.random.default_rng(6).uniform(size=N // 2) < chance
+    return np.concatenate([wins, -wins[::-1].astype(float)]).astype(float)
+
+
+def in_the_fixed_order(rng: np.random.Generator) -> np.ndarray:
+    """The ramp as a run asks it: by the order of subsamples, here with another seed each night."""
+    return ramp()[[int(name) for name in problem_order(map(str, range(N)), "ramp", int(rng.integers(2**40)))]]
+
+
+@pytest.mark.parametrize(
+    "night",
+    [
+        pytest.param(shuffled(wins_and_losses(N, 0, 0.04)), id="no-difference-few-discordant"),
+        pytest.param(shuffled(wins_and_losses(N, 0, 0.4)), id="no-difference-many-discordant"),
+        pytest.param(shuffled(wins_and_losses(N, MARGIN, 0.13)), id="at-the-margin"),
+        pytest.param(shuffled(wins_and_losses(N, -MARGIN, 0.13)), id="at-the-lower-margin"),
+        pytest.param(in_the_fixed_order, id="drift-within-the-file"),
+        pytest.param(shuffled(graded()), id="graded"),
+    ],
+)
+def test_false_decisions_are_at_most_alpha(night: Night) -> None:
+    assert n_false(night) <= MOST_FALSE
+
+
+def test_without_the_random_order_the_guarantee_is_gone() -> None:
+    assert is_false(ramp())
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_problems_found_unscored_on_the_way_lower_n_total(share: float) -> None:
+    """While it runs, `n_total` still counts problems that will turn out unscored; the target is the mean of the scored ones."""
+    rng = np.random.default_rng(9)
+    differences = wins_and_losses(N, 0, 0.2)
+    false = 0
+    for _ in range(N_NIGHTS):
+        order = rng.permutation(differences)
+        n_unscored = int(share * N)
+        unscored_so_far = np.sort(rng.permutation(N + n_unscored)[:n_unscored])
+        for n in (N // 4, N // 2, 3 * N // 4, N - 10):
+            still_hidden = int((unscored_so_far >= n * (1 + share)).sum())
+            low, high = confidence_interval(order[:n], N + still_hidden, ALPHA)
+            if low > 0 or high < 0:
+                false += 1
+                break
+    assert false <= MOST_FALSE

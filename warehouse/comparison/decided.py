@@ -1,0 +1,43 @@
+"""How runs were decided before all their tasks were asked: the table `decisions`, by pair of runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from warehouse.comparison.runs import ComparedRun
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+BETTER, WORSE, EQUIVALENT = "better", "worse", "equivalent"
+BOOTSTRAP, SEQUENCE = "bootstrap", "sequence"
+"""Kinds of intervals, as `leaderboard` names them."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Decision about one metric, and the ends of its confidence sequence."""
+
+    decision: str | None
+    low: float
+    high: float
+
+    @property
+    def is_by_sequence(self) -> bool:
+        """Tell whether the sequence decided. Where all was asked without a decision, the pair is tested as any other."""
+        return self.decision in (BETTER, WORSE, EQUIVALENT)
+
+
+class Decisions:
+    """All decisions of published runs."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self._found: dict[tuple[str, str], dict[str, Decided]] = {}
+        for run_id, baseline, metric, decision, low, high in connection.execute(
+            "select run_id, baseline_run_id, metric, decision, low, high from decisions order by all"
+        ).fetchall():
+            self._found.setdefault((run_id, baseline), {})[metric] = Decided(decision, low, high)
+
+    def between(self, run: ComparedRun, other: ComparedRun) -> Mapping[str, Decided]:
+        """Return the decisions of a run against that very other run, by metric."""
+        return self._found.get((run.run_id, other.run_id), {})

@@ -1,0 +1,35 @@
+"""Marks the early decisions of a night that hold together, by e-BH over all of them."""
+
+from typing import TYPE_CHECKING, Any
+
+from warehouse.comparison.sequential import e_bh
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_FALSE_CLAIMS = 2
+"""Most of the claims `better`, `worse` and `equivalent` about one difference that can be false at once. The data choose which is
+made, so the e-value of a decision has a mean of at most this where it is false."""
+_DECISIONS = """
+select runs.night_id, decisions.run_id, decisions.metric, decisions.alpha, decisions.e_value
+from decisions inner join runs on decisions.run_id = runs.run_id order by all
+"""
+
+
+def refresh_night_decisions(connection: "DuckDBPyConnection") -> None:
+    """Set `is_night_wide` in all rows of `decisions`: True for those of a night that hold together at its smallest alpha.
+
+    It is NULL where nothing is claimed, and where a night decided one run alone.
+    """
+    nights: dict[str, list[tuple[Any, ...]]] = {}
+    for night_id, *row in connection.execute(_DECISIONS).fetchall():
+        nights.setdefault(night_id, []).append(tuple(row))
+    connection.execute("update decisions set is_night_wide = null where is_night_wide is not null")
+    for rows in nights.values():
+        if len({run_id for run_id, *_ in rows}) > 1:
+            chosen = e_bh([e_value for *_, e_value in rows], min(alpha for *_, alpha, _ in rows) / _FALSE_CLAIMS)
+            connection.executemany(
+                "update decisions set is_night_wide = ? where run_id = ? and metric = ? and decision in"
+                " ('better', 'worse', 'equivalent')",
+                [[is_chosen, run_id, metric] for is_chosen, (run_id, metric, *_) in zip(chosen, rows, strict=True)],
+            )

@@ -1,0 +1,69 @@
+"""One difference for each problem, from the scores of its samples and turns."""
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.errors import ConfigError
+
+
+class ScorePair(NamedTuple):
+    """Score of one sample beside the baseline's. None: this side has none there."""
+
+    problem_id: str
+    place: Hashable
+    """What both sides were asked alike, such as (dialog, turn, instruction)."""
+    value: float | None
+    baseline: float | None
+
+
+@dataclass(frozen=True)
+class ProblemDifferences:
+    """Mean differences by problem, in [-1, 1]."""
+
+    differences: Mapping[str, float]
+    """Problem -> mean of the new run minus the baseline's, over the metric's range. In the order of the rows."""
+    values: Mapping[str, float]
+    """Problem -> mean of the new run, in the metric's unit: of the places that both sides scored."""
+    unscored: tuple[str, ...]
+    """Problems without a place that both sides scored. They are in no mean: a sequence's `n_total` is lowered by them."""
+
+
+def paired_differences(rows: Iterable[ScorePair], ends: tuple[float, float] = (0.0, 1.0)) -> ProblemDifferences:
+    """Average samples within a place, then places within a problem, and subtract.
+
+    Only places that both sides scored count, so a missing turn shifts no difference. The numbers of samples may differ.
+
+    Args:
+        ends: lowest and highest value of the metric. Differences are divided by their distance.
+
+    Raises:
+        ConfigError: a score outside `ends`: a confidence sequence needs known bounds.
+    """
+    by_problem: dict[str, dict[Hashable, tuple[list[float], list[float]]]] = {}
+    for row in rows:
+        sides = by_problem.setdefault(row.problem_id, {}).setdefault(row.place, ([], []))
+        for side, value in zip(sides, (row.value, row.baseline), strict=True):
+            if value is not None:
+                side.append(_within(value, ends, row))
+    differences, own = dict[str, float](), dict[str, float]()
+    for problem_id, places in by_problem.items():
+        pairs = [(_mean(values), _mean(baselines)) for values, baselines in places.values() if values and baselines]
+        if pairs:
+            differences[problem_id] = _mean([value - baseline for value, baseline in pairs]) / (ends[1] - ends[0])
+            own[problem_id] = _mean([value for value, _ in pairs])
+    return ProblemDifferences(differences, own, tuple(name for name in by_problem if name not in differences))
+
+
+def _within(value: float, ends: tuple[float, float], row: ScorePair) -> float:
+    if not ends[0] <= value <= ends[1]:
+        raise ConfigError(
+            f"decide: problem {row.problem_id!r}, {row.place}: score {value:g} is outside {ends[0]:g} to {ends[1]:g}. Declare the"
+            " metric's `ends`, or decide by another metric"
+        )
+    return value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

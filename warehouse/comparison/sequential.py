@@ -1,0 +1,223 @@
+"""Decisions about a mean paired difference while its problems are still being asked: valid whenever one looks.
+
+Problems are asked in a uniformly random order without replacement, so given the past the next difference has the mean of those
+not asked yet. For a candidate mean `m` of the whole data set, a gambler who bets on "the mean is above `m`" has a fair game where
+`m` is true. The capital ever exceeds 1/alpha with probability at most alpha (Ville's inequality), so the candidates that made no
+gambler rich are a confidence sequence. The capital is monotone in `m`, so each end is one root.
+
+Source: Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting", JRSS B 86, sections 4 and 5
+(hedged capital, predictable plug-in bets, sampling without replacement); Wang and Ramdas 2022, "False discovery rate control with
+e-values", JRSS B 84.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+
+Decision = Literal["better", "worse", "equivalent", "all_asked"]
+Claim = Literal["better", "worse", "equivalent"]
+_TRUNCATION = 0.5
+"""Largest share of the capital that one bet can lose."""
+_HORIZON = 1 / 20
+"""Share of the problems before which no decision is aimed at. Any bets are valid; `python -m tests.bench.sequence` shows
+what these save."""
+_PRECISION = 1e-10
+"""Interval ends are found this exactly, and moved outwards by it."""
+_E_VALUE_ALPHA = 0.05
+"""Level that the bets of an e-value aim at. Every other level is as valid."""
+
+
+class _Game(NamedTuple):
+    """Values in [0, 1] in the order asked, and what a gambler knows before each."""
+
+    values: np.ndarray
+    sums: np.ndarray
+    """Sum of all earlier values."""
+    n_left: np.ndarray
+    """Problems not asked before this one."""
+    bets: np.ndarray
+    n_total: int
+
+
+def confidence_interval(differences: np.ndarray, n_total: int, alpha: float) -> tuple[float, float]:
+    """Interval of the mean difference of all `n_total` problems, valid at every number of problems asked at once.
+
+    Intersects the intervals after each problem. Should they have nothing in common (probability at most `alpha`), the ends are
+    swapped.
+
+    Args:
+        differences: one for each problem asked, in [-1, 1], in the order asked.
+        n_total: problems of the data set.
+        alpha: probability that the mean is ever outside.
+
+    Returns:
+        Lower and upper end; both the mean once all problems are asked; (-1, 1) before the first.
+
+    Raises:
+        ValueError: differences outside [-1, 1], more of them than `n_total`, or alpha outside (0, 1).
+    """
+    values = _values(differences, n_total, alpha)
+    if not values.size:
+        return -1.0, 1.0
+    if values.size == n_total:
+        return _mean(differences), _mean(differences)
+    low = _lower_end(_game(values, n_total, alpha), alpha)
+    high = 1 - _lower_end(_game(1 - values, n_total, alpha), alpha)
+    return 2 * min(low, high) - 1, 2 * max(low, high) - 1
+
+
+def intervals(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
+    """`confidence_interval` after each problem.
+
+    Returns:
+        Array of shape (n, 2): lower and upper ends.
+
+    Raises:
+        ValueError: as `confidence_interval`.
+    """
+    values = _values(differences, n_total, alpha)
+    lows = _lower_ends(_game(values, n_total, alpha), alpha)
+    highs = 1 - _lower_ends(_game(1 - values, n_total, alpha), alpha)
+    ends = 2 * np.sort(np.column_stack([lows, highs]), axis=1) - 1
+    if values.size == n_total:
+        ends[-1] = _mean(differences)
+    return ends
+
+
+def decide(interval: tuple[float, float], margin: float, is_all_asked: bool) -> Decision | None:
+    """Decide as soon as the interval allows it.
+
+    Args:
+        interval: of the mean difference, new minus baseline, where higher is better.
+        margin: differences smaller than this make two models equivalent.
+        is_all_asked: no problem is left.
+
+    Returns:
+        `better` or `worse` where the interval excludes 0, `equivalent` where it lies within the margin; None: ask on.
+    """
+    low, high = interval
+    if low > 0:
+        return "better"
+    if high < 0:
+        return "worse"
+    if -margin < low and high < margin:
+        return "equivalent"
+    return "all_asked" if is_all_asked else None
+
+
+def e_values(differences: np.ndarray, n_total: int, margin: float) -> Mapping[Claim, float]:
+    """Evidence for each claim: the capital of a gambler against its contrary. Its mean is at most 1 where the claim is false.
+
+    An e-value may be read at any stopping time, such as where a run stopped by `decide`.
+
+    Args:
+        differences, n_total: as in `confidence_interval`.
+        margin: as in `decide`.
+
+    Returns:
+        Claim -> e-value, at least 0; infinite where the answers not given yet cannot make the claim false.
+
+    Raises:
+        ValueError: as `confidence_interval`.
+    """
+    values = _values(differences, n_total, _E_VALUE_ALPHA)
+    up, down = (_game(side, n_total, _E_VALUE_ALPHA) for side in (values, 1 - values))
+    return {
+        "better": _e_value(up, 0.5),
+        "worse": _e_value(down, 0.5),
+        "equivalent": min(_e_value(game, (1 - margin) / 2) for game in (up, down)),
+    }
+
+
+def e_bh(e_values: Sequence[float], alpha: float) -> list[bool]:
+    """Choose claims so that the expected share of false ones among the chosen is at most `alpha`, however the claims depend.
+
+    The k largest e-values are chosen for the largest k whose k-th value is at least n / (k alpha).
+
+    Args:
+        e_values: one for each claim, such as "better" of each checkpoint of a night.
+        alpha: expected share of false claims.
+
+    Source: Wang and Ramdas 2022, definition 4.1.
+    """
+    n = len(e_values)
+    descending = sorted(e_values, reverse=True)
+    n_chosen = max((k for k, value in enumerate(descending, start=1) if value * k * alpha >= n), default=0)
+    return [n_chosen > 0 and value >= descending[n_chosen - 1] for value in e_values]
+
+
+def _values(differences: np.ndarray, n_total: int, alpha: float) -> np.ndarray:
+    differences = np.asarray(differences, dtype=float)
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha}: it is a probability between 0 and 1, such as 0.05")
+    if differences.size > n_total:
+        raise ValueError(f"{differences.size} differences of n_total={n_total} problems: give one for each problem")
+    outside = differences[~(np.abs(differences) <= 1)]
+    if outside.size:
+        raise ValueError(f"difference {outside[0]}: it must be in [-1, 1]. Scale the metric by its range")
+    return (differences + 1) / 2
+
+
+def _mean(differences: np.ndarray) -> float:
+    return round(math.fsum(differences) / len(differences), 12)  # thirds that cancel are a tie, not 1e-17 better
+
+
+def _game(values: np.ndarray, n_total: int, alpha: float) -> _Game:
+    asked = np.arange(values.size)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    means = (0.5 + sums[1:]) / (asked + 2)
+    squares = np.concatenate([[0.0], np.cumsum((values - means) ** 2)[:-1]]) if values.size else values
+    variances = (0.25 + squares) / (asked + 1)
+    n_left = n_total - asked
+    n_informative = np.maximum((asked + 1) * n_left / n_total, n_total * _HORIZON)
+    bets = np.sqrt(math.log(2 / alpha) / (variances * n_informative))
+    return _Game(values, sums[:-1], n_left, bets, n_total)
+
+
+def _log_gains(game: _Game, mean: float, n: int | None = None) -> np.ndarray:
+    """Return the growth of log capital by each of the first `n` values, betting on a mean above `mean`: it falls with `mean`."""
+    values, sums, n_left, bets = (array[:n] for array in game[:4])
+    expected = np.clip((game.n_total * mean - sums) / n_left, 1e-12, 1)
+    return np.log1p(np.minimum(bets, _TRUNCATION / expected) * (values - expected))
+
+
+def _e_value(game: _Game, mean: float) -> float:
+    if math.fsum(game.values) > game.n_total * mean + 1e-9:
+        return math.inf
+    return math.exp(min(700.0, float(_log_gains(game, mean).sum())))
+
+
+def _lower_end(game: _Game, alpha: float) -> float:
+    """Return the least mean that no gambler grew rich against, at any time. Running maxima are monotone too."""
+    target = math.log(2 / alpha)
+    surely = max(0.0, float(game.sums[-1] + game.values[-1]) / game.n_total - _PRECISION)
+    return _root(lambda mean: float(np.cumsum(_log_gains(game, mean)).max()) - target, surely)
+
+
+def _lower_ends(game: _Game, alpha: float) -> np.ndarray:
+    """Return `_lower_end` after each value. An end stays until the capital against it reaches the target."""
+    target, n = math.log(2 / alpha), game.values.size
+    ends, low, start = np.zeros(n), 0.0, 0
+    while start < n:
+        is_rich = np.cumsum(_log_gains(game, low))[start:] >= target
+        end = start + int(np.argmax(is_rich)) if is_rich.any() else n
+        ends[start:end] = low
+        if end < n:
+            low = _root(lambda mean, n=end + 1: float(_log_gains(game, mean, n).sum()) - target, low)
+            ends[end] = low
+        start = end + 1
+    return np.maximum(ends, (game.sums + game.values) / game.n_total - _PRECISION)
+
+
+def _root(excess: Callable[[float], float], low: float) -> float:
+    """Return where a falling function reaches 0, or `low` where it is not above 0 there."""
+    from scipy.optimize import brentq
+
+    if excess(low) <= 0:
+        return low
+    step = 1e-4
+    while low + step < 1 and excess(low + step) > 0:
+        low, step = low + step, step * 4
+    return max(low, cast(float, brentq(excess, low, min(1.0, low + step), xtol=_PRECISION)) - _PRECISION)

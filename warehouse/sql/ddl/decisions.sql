@@ -1,0 +1,30 @@
+-- One row per run x metric that was decided before all its tasks were asked. Intervals are confidence sequences.
+-- `is_night_wide`: it holds together with the other decisions of its night, by e-BH; NULL where there are no others.
+create table decisions (
+    run_id varchar not null,
+    benchmark varchar not null,
+    model varchar not null,
+    baseline_run_id varchar not null,
+    baseline_model varchar not null,
+    metric varchar not null,
+    margin double not null,
+    alpha double not null,
+    n_metrics bigint not null,
+    decision varchar,
+    n_asked bigint not null,
+    n_total bigint not null,
+    n_left_out bigint not null,
+    task_share double,
+    mean_difference double,
+    low double not null,
+    high double not null,
+    mean double,
+    mean_low double not null,
+    mean_high double not null,
+    e_value double not null,
+    saved_calls double,
+    saved_tokens double,
+    saved_usd double,
+    sequence struct(n bigint, low double, high double)[] not null,
+    is_night_wide boolean
+)

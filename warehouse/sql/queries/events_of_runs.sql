@@ -1,0 +1,21 @@
+-- One row per event of $run_ids that $events names: of comparisons and of series.
+select
+    event,
+    setting,
+    model,
+    metric,
+    other_mean as value_before,
+    mean as value_after
+from comparisons
+where list_contains($run_ids::varchar[], run_id) and list_contains($events::varchar[], event)
+union
+select
+    event,
+    setting,
+    model,
+    metric,
+    event_before as value_before,
+    event_after as value_after
+from history
+where list_contains($run_ids::varchar[], run_id) and list_contains($events::varchar[], event)
+order by all

@@ -1,0 +1,28 @@
+-- One row per run x metric that was decided early.
+select
+    run_id,
+    benchmark,
+    model,
+    baseline_run_id,
+    baseline_model,
+    metric,
+    margin,
+    alpha,
+    n_metrics,
+    decision,
+    n_asked,
+    n_total,
+    n_left_out,
+    task_share,
+    mean_difference,
+    low,
+    high,
+    mean,
+    mean_low,
+    mean_high,
+    e_value,
+    saved_calls,
+    saved_tokens,
+    saved_usd,
+    sequence
+from incoming
