@@ -171,7 +171,7 @@ def _wrap_board(module, kills):
 
 
 WRAPPERS = {
-    "flows.night.telling.progress": _wrap_board,
+    "flows.night.reporting.progress": _wrap_board,
     "tasks.storage.journaling.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,
