@@ -18,14 +18,14 @@ MOVED = f"base_url is {THERE!r}, and was {HERE!r}"
     ("known", "seen", "changed"),
     [
         ({"root": "/a", "base_url": HERE}, {"root": "/a", "base_url": THERE}, ()),
-        ({"root": "/a", "base_url": HERE}, {"root": "/b", "base_url": HERE}, ("root is '/b', and was '/a'",)),
+        ({"root": "/a", "base_url": HERE}, {"root": "/b", "base_url": HERE}, ("root is '/b' and was '/a'",)),
         ({"owned_by": "vllm", "base_url": HERE}, {"owned_by": "vllm", "base_url": HERE}, ()),
         (
             {"owned_by": "me", "base_url": HERE},
             {"owned_by": "me", "base_url": THERE},
             (f"base_url is {THERE!r}, and was {HERE!r}",),
         ),
-        ({"created": "1", "base_url": HERE}, {"created": "2", "base_url": HERE}, ("created is '2', and was '1'",)),
+        ({"created": "1", "base_url": HERE}, {"created": "2", "base_url": HERE}, ("created is '2' and was '1'",)),
         ({"root": "/a", "base_url": HERE}, {"created": "1", "base_url": HERE}, ()),
     ],
 )
@@ -54,7 +54,7 @@ def test_another_checkpoint_under_the_same_name_does_not_get_the_score_of_the_fi
         refused = run(home, server.base_url)
         assert refused.code != 0
         assert not server.bodies
-        assert "root is '/weights/step-200', and was '/weights/step-100'" in refused.err
+        assert "root is '/weights/step-200' and was '/weights/step-100'" in refused.err
         assert "--revision NAME" in refused.err
         stated = run(home, server.base_url, "--revision", "step-200", "--json").json()
         assert stated["run_id"] != first["run_id"]

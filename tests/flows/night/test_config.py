@@ -39,8 +39,8 @@ def test_an_empty_list_is_too_short(tmp_path: Path) -> None:
 
 def test_a_setting_in_braces_needs_quotes(tmp_path: Path) -> None:
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: convcode.live[f_c,f_e]}]")
-    assert "not YAML" in said
-    assert "need quotes" in said
+    assert "not valid YAML" in said
+    assert "Quote texts" in said
 
 
 def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_benchmark_may_be_for_some_of_the_models(tmp_path: Path) -> None:
     asked = [(request.benchmark.name, request.model.spec) for request in read_config(path).requests(tmp_path)]
     assert asked == [("codeif.dynamic", "control:empty"), ("codeif.static", "control:gold"), ("codeif.static", "control:empty")]
     said = refusal(tmp_path, MODELS + "benchmarks: [{name: codeif, models: ['control:glod']}]")
-    assert "codeif names control:glod; `models` holds only control:gold" in said
+    assert "codeif lists models that `models` does not contain: control:glod. `models` contains control:gold" in said
 
 
 def test_a_night_s_audit_holds_for_the_benchmarks_that_name_none(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sources: [{only: a}]\n" + BENCHMARKS, "sources.0: a source of checkpoints names 0 places; give it one of"),
-        (MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS, "sources.1: a source of checkpoints names 0 places"),
+        ("sources: [{only: a}]\n" + BENCHMARKS, "sources.0: a source of checkpoints must set exactly one of"),
+        (MODELS + "sources: [{directory: a}, {}]\n" + BENCHMARKS, "sources.1: a source of checkpoints must set exactly one of"),
         (MODELS + BENCHMARKS + "budget: {then: stop}", "budget: a budget without a cap: give one of"),
         (MODELS + BENCHMARKS + "comparison: {thresholds: {nope: 1}}", "comparison.thresholds: unknown metric 'nope'; known: "),
         ("models: [{spec: 'control:gold', gpus: 1}]\n" + BENCHMARKS, "models.0: usd_per_hour and gpus are those of a server"),

@@ -73,7 +73,7 @@ def test_a_run_can_leave_out_the_tasks_whose_packages_are_missing(home: Path, tm
     run = ("run", "convcode.live[none]", "--data", data, "--model", "control:gold", "--skip-missing-packages")
     done = parley(home, *run, "--workers", "1")
     assert done.code == 0, done.err
-    assert f"skipped 2 of 10 tasks, which import packages that are not installed: {ABSENT} (2)" in done.err
+    assert f"skipped 2 of 10 tasks, because they import packages that are not installed: {ABSENT} (2)" in done.err
     for table in ("runs", "leaderboard"):
         assert ask(home, f"select distinct task_share from {table}") == [{"task_share": 0.8}], table
     assert ask(home, "select count(distinct problem_id) as n from turns") == [{"n": 8}]
@@ -101,6 +101,6 @@ def test_nothing_is_asked_of_the_model_where_a_package_is_missing(home: Path, tm
         done = parley(home, *run, "--model", f"openai:mock@{server.base_url}")
         assert server.bodies == []
     assert done.code == 2, done.err
-    assert "2 of the 10 tasks that are owed import packages that are not installed" in done.err
+    assert "2 of the 10 pending tasks import packages that are not installed" in done.err
     assert f" {ABSENT}. Or run the other tasks alone: --skip-missing-packages" in done.err
     assert not (home / "prefect").exists()

@@ -96,7 +96,7 @@ def test_a_place_that_refuses_is_logged_without_its_address(monkeypatch: pytest.
         monkeypatch.setenv("NIGHT_WEBHOOK", box.url)
         send(Notify(webhook_env="NIGHT_WEBHOOK"), [MESSAGE])
     logging.getLogger("parley.notify").removeHandler(kept)
-    assert kept.lines == [f"message {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: HTTPError"]
+    assert kept.lines == [f"Notification {MESSAGE.title!r} could not be sent to the webhook in NIGHT_WEBHOOK: HTTPError"]
 
 
 @pytest.mark.parametrize("given", ["https://chat.test/hidden-in-the-url", "MY_ADDRESS"])
@@ -174,7 +174,7 @@ def test_a_failure_that_repeats_is_reported_once_and_then_listed(tmp_path: Path,
         box.status = 200
         assert night(("a", "port 4712 is taken")) == ["a: port 4712 is taken"], "no message of it was delivered"
         assert night(("a", "port 4713 is taken")) == []
-        assert night(("a", "port 4714 is taken"), ("b", "no weights")) == ["b: no weights", "failed as reported before: a"]
+        assert night(("a", "port 4714 is taken"), ("b", "no weights")) == ["b: no weights", "failed as reported earlier: a"]
         assert night(("a", "the key was refused")) == ["a: the key was refused"], "another cause is news"
         assert night(("b", "no weights")) == [], "a night without b keeps what was reported of it"
         assert night(finished=("a", "b")) == []

@@ -123,8 +123,8 @@ def test_a_source_that_is_away_is_told_as_a_failure_beside_other_models(
         assert box.came == [], "a dry run sends no word"
         assert len(night_requests(Home(home), settings, tmp_path, say)) == 1
     [word] = box.came
-    assert (word["event"], word["title"]) == ("failure", "Parley: 2 sources not read")
+    assert (word["event"], word["title"]) == ("failure", "Parley: 2 sources could not be read")
     assert [line.split(":")[0] for line in word["text"].splitlines()] == [
-        "source away was not read",
-        "source also-away was not read",
+        "source away could not be read",
+        "source also-away could not be read",
     ]

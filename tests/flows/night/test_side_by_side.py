@@ -89,7 +89,7 @@ def test_an_endpoint_that_is_gone_fails_its_own_runs_alone(served_home: Path, tm
     assert [(run["run_id"], run["reason"]) for run in told["failed"]] == [(line["run_id"], line["reason"]) for line in lost]
     assert "publish" in told["seconds"]
     listed = {run["run_id"]: run["withheld_reason"] for run in parley(served_home, "list", "runs", "--json").json()}
-    assert [listed[line["run_id"]] for line in lost] == [f"not begun: {line['reason']}" for line in lost]
+    assert [listed[line["run_id"]] for line in lost] == [f"not started: {line['reason']}" for line in lost]
 
 
 def test_a_concurrency_smaller_than_the_number_of_workers_is_kept_by_all_runs_together(served_home: Path, tmp_path: Path) -> None:

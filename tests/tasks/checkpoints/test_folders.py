@@ -97,17 +97,17 @@ def without_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (cut_off, "its header speaks of"),
+        (cut_off, "its header states"),
         (without_shard, "model-00002-of-00002.safetensors is missing"),
         (another_tensor, "lacks the tensor b"),
-        (fewer_bytes, "the files hold 3 bytes of tensors, model.safetensors.index.json speaks of 4"),
-        (without_index, "2 files of weights and no model.safetensors.index.json"),
-        (without_config, "config.json is not there yet"),
+        (fewer_bytes, "the files contain 3 bytes of tensors, but model.safetensors.index.json states 4"),
+        (without_index, "there are 2 weights files but no model.safetensors.index.json"),
+        (without_config, "config.json does not exist yet"),
         (torn_index, "model.safetensors.index.json cannot be read"),
         (index_of_lists, "model.safetensors.index.json cannot be read"),
         (index_of_nothing, "model.safetensors.index.json cannot be read"),
         (nested_index, "model.safetensors.index.json cannot be read"),
-        (without_weights, "no file of weights is there yet"),
+        (without_weights, "no weights file exists yet"),
     ],
 )
 def test_what_is_not_whole_waits_and_says_for_what(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
@@ -121,20 +121,20 @@ def test_what_is_not_whole_waits_and_says_for_what(tmp_path: Path, spoil: Callab
 
 def test_it_waits_until_nothing_changed_for_as_long_as_was_asked(tmp_path: Path) -> None:
     checkpoint(tmp_path / "step-1", changed_s=LATER_S - 5 * MINUTE_S)
-    assert "changed 5 minutes ago; it is taken after 10 quiet ones" in only_one(tmp_path).lacks
+    assert "changed 5 minutes ago; it is evaluated after 10 minutes without a change" in only_one(tmp_path).lacks
     assert only_one(tmp_path, quiet_minutes=5).lacks == ""
 
 
 def test_a_marker_says_that_it_is_whole_in_place_of_the_index(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "step-1")
     without_index(folder)
-    assert "DONE is not there yet" in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
+    assert "DONE does not exist yet" in only_one(changed(folder, LONG_AGO_S).parent, marker="DONE").lacks
     (folder / "DONE").touch()
     changed(folder, LONG_AGO_S)
     assert only_one(tmp_path, marker="DONE").lacks == ""
 
 
-@pytest.mark.parametrize(("spoil", "said"), [(cut_off, "its header speaks of"), (without_weights, "no file of weights")])
+@pytest.mark.parametrize(("spoil", "said"), [(cut_off, "its header states"), (without_weights, "no weights file")])
 def test_a_marker_vouches_for_no_file_that_is_cut_off_or_away(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
     folder = checkpoint(tmp_path / "step-1")
     spoil(folder)
