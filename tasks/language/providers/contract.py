@@ -56,7 +56,8 @@ class SpecSettings:
         """Raise ConfigError where the user gave a revision: this kind of model tells its own."""
         if self.revision not in (None, known):
             raise ConfigError(
-                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave revision out"
+                f"model {self.text!r}: its revision is {known}, not {self.revision!r}; leave"
+                " revision out"
             )
 
     @property

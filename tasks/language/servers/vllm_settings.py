@@ -116,18 +116,21 @@ class VllmSettings(Frozen):
         for argument in self.arguments:
             if secret := secret_in(argument):
                 raise ConfigError(
-                    f"serve.arguments names {secret}, which looks like a key (its value is not shown). Leave it out: a command"
+                    f"serve.arguments names {secret}, which looks like a key (its value is not"
+                    " shown). Leave it out: a command"
                     " line is seen by all, and of keys the server inherits HF_TOKEN alone"
                 )
             name = argument.partition("=")[0]
             if ours := _set_by_us(name):
                 raise ConfigError(
-                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Leave it out, or use the field for it"
+                    f"serve.arguments names {name}, which Parley sets itself ({ours}). Leave it"
+                    " out, or use the field for it"
                 )
         for name in self.environment:
             if looks_secret(name):
                 raise ConfigError(
-                    f"serve.environment names {name}, which looks like a key. Keys do not belong in a configuration"
+                    f"serve.environment names {name}, which looks like a key. Keys do not belong"
+                    " in a configuration"
                 )
         needed = self.replicas * self.tensor_parallel
         if self.devices and self.devices != AUTO and len(self.devices) != needed:

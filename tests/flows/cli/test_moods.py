@@ -85,7 +85,7 @@ def test_no_dialogue_is_lost(played: tuple[Path, dict[str, Any], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"), [(401, "The key was not accepted"), ("402", "no credit left"), ("insufficient_quota", "no credit left")]
+    ("code", "advice"), [(401, "The key was rejected"), ("402", "no credit left"), ("insufficient_quota", "no credit left")]
 )
 def test_a_refused_key_or_account_within_a_200_ends_at_once(standing_home: Path, code: object, advice: str) -> None:
     reply = Reply(body=(("choices", []), ("error", {"code": code, "message": "refused"})))

@@ -82,7 +82,7 @@ def test_an_agent_sits_in_the_seat_of_a_model_under_test_alone(tmp_path: Path) -
         (MODELS + "benchmarks: [{name: codeif}]", "benchmarks.0.name: benchmark 'codeif' has several settings: name one of"),
         (MODELS + "benchmarks: [{name: nope}]", "benchmarks.0.name: unknown benchmark 'nope'; known: codeif"),
         (MODELS + BENCHMARKS + "sandbox: foo", "unknown sandbox 'foo'; known: bubblewrap"),
-        (BENCHMARKS, "neither `models` nor `sources` names a model"),
+        (BENCHMARKS, "`models` and `sources` are both empty"),
         (MODELS + BENCHMARKS + "simulator: {spec: 'control:gold', agent: a}", "agent 'a': an agent takes the seat"),
         (MODELS + BENCHMARKS + "budget: {usd: .inf}", "budget.usd = inf: Input should be a finite number"),
         (MODELS + BENCHMARKS + "budget: {hours: .nan}", "budget.hours = nan: Input should be a finite number"),

@@ -102,5 +102,5 @@ def test_nothing_is_asked_of_the_model_where_a_package_is_missing(home: Path, tm
         assert server.bodies == []
     assert done.code == 2, done.err
     assert "2 of the 10 pending tasks import packages that are not installed" in done.err
-    assert f" {ABSENT}. Or run the other tasks alone: --skip-missing-packages" in done.err
+    assert f" {ABSENT}. Or skip these tasks with --skip-missing-packages" in done.err
     assert not (home / "prefect").exists()

@@ -37,14 +37,14 @@ def nobody(line: str) -> None:
 @pytest.mark.parametrize("value", [{}, {"NIGHT_WEBHOOK": " "}])
 def test_a_variable_that_is_not_set_is_refused(home: Path, field: str, value: dict[str, str]) -> None:
     notify = Notify.model_validate({field: "NIGHT_WEBHOOK"})
-    with pytest.raises(ConfigError, match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* leave {field} out"):
+    with pytest.raises(ConfigError, match=rf"notify\.{field}: the variable NIGHT_WEBHOOK is not set .* remove {field}"):
         require_places(notify, Home(home), nobody, value)
     require_places(notify, Home(home), nobody, {"NIGHT_WEBHOOK": "https://chat.test/x"})
     require_places(None, Home(home), nobody, {})
 
 
 def test_a_webhook_that_is_no_url_is_refused_and_not_shown(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"NIGHT_WEBHOOK holds .* does not begin with http") as refused:
+    with pytest.raises(ConfigError, match=r"NIGHT_WEBHOOK .not shown. does not begin with http") as refused:
         require_places(Notify(webhook_env="NIGHT_WEBHOOK"), Home(home), nobody, {"NIGHT_WEBHOOK": "hidden-in-the-url"})
     assert "hidden-in-the-url" not in str(refused.value)
 

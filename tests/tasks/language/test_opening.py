@@ -100,7 +100,7 @@ def test_a_model_that_is_served_but_not_listed_passes() -> None:
 def test_an_unknown_model_is_answered_with_those_that_are_served() -> None:
     unknown = Reply(status=404, code="model_not_found", message="The model `nope` does not exist")
     with model_server([unknown], models=("qwen", "llama")) as server:
-        with pytest.raises(ModelUnavailable, match=r"'nope' at .*does not know it.*It serves: llama, qwen") as caught:
+        with pytest.raises(ModelUnavailable, match=r"'nope' at .*does not serve it.*It serves: llama, qwen") as caught:
             check(server, "nope")
     assert caught.value.permanent
 
