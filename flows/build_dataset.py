@@ -21,7 +21,9 @@ STAGE = "construct"
 
 
 @flow(name="build_dataset", flow_run_name="build {request.what}", validate_parameters=False)
-def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget | None = None) -> BuildReport:
+def build_dataset(
+    request: BuildRequest, home: str | None = None, budget: Budget | None = None
+) -> BuildReport:
     """Build the files. Stored answers are not requested again.
 
     Args:
@@ -46,10 +48,19 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
                 preflight_build(plan)
                 return dict(tonight.servers.reach(plan))
 
-            built = construct(plan, unlooked(stored_calls), request.what, find_served, lambda: tonight.embedder(plan), purse)
+            built = construct(
+                plan,
+                unlooked(stored_calls),
+                request.what,
+                find_served,
+                lambda: tonight.embedder(plan),
+                purse,
+            )
             tonight.board.stage(request.what, "write")
             files = write_built(plan, built)
-            note_reviewed(plan.folder, plan.benchmark.name, built.review.ids, built.review.rubric_scales)
+            note_reviewed(
+                plan.folder, plan.benchmark.name, built.review.ids, built.review.rubric_scales
+            )
             plan.note_finished()
             return report_of(plan, built, files, stored_calls)
 
@@ -57,4 +68,7 @@ def build_dataset(request: BuildRequest, home: str | None = None, budget: Budget
 def _stored_calls(plan: BuildPlan, board: Board) -> KeptCalls:
     """Return the build's stored answers. Each new answer updates the progress display."""
     board.stage(plan.request.what, STAGE, sum(plan.estimate.values()), unit="calls")
-    return KeptCalls(plan.folder, lambda **amounts: board.report({"stage": STAGE, "faults": 0, "turns": 0, **amounts}))
+    return KeptCalls(
+        plan.folder,
+        lambda **amounts: board.report({"stage": STAGE, "faults": 0, "turns": 0, **amounts}),
+    )

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from tasks.planning.reporting.report import RunReport
 
 
-def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) -> Mapping[str, int]:
+def stage(
+    benchmark: str, data: str | Path, dataset_version: str | None = None
+) -> Mapping[str, int]:
     """Read raw data into the lake (`parley stage`).
 
     Return the numbers of rows read, staged and quarantined.
@@ -29,10 +31,16 @@ def stage(benchmark: str, data: str | Path, dataset_version: str | None = None) 
     from flows.stage_benchmarks import stage_dataset
 
     staged, _, _ = stage_dataset(benchmark, Path(data), dataset_version, None)
-    return {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
+    return {
+        "rows": staged.n_input,
+        "staged": len(staged.problems),
+        "quarantined": len(staged.quarantined),
+    }
 
 
-def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any) -> "RunReport":
+def evaluate(
+    setting: str, *, model: str, judge: str | Mapping[str, str] = "", **more: Any
+) -> "RunReport":
     """Evaluate a model on a setting, and publish (`parley run`).
 
     A second call resumes and pays for nothing twice.
@@ -57,7 +65,11 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
     from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
 
     of_model, of_benchmark = (
-        {name: more.pop(name) for name in more.keys() & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()}
+        {
+            name: more.pop(name)
+            for name in more.keys()
+            & kind.model_fields.keys() - EvaluationRequest.model_fields.keys()
+        }
         for kind in (ModelRequest, BenchmarkRequest)
     )
     judges = {"": judge} if isinstance(judge, str) else judge
@@ -66,7 +78,10 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
             model=ModelRequest(spec=model, **of_model),
             benchmark=BenchmarkRequest(name=setting, **of_benchmark),
             judges={name: ModelRequest(spec=spec) for name, spec in judges.items() if spec},
-            **{name: ModelRequest(spec=more.pop(name)) for name in more.keys() & {"simulator", "embedder"}},
+            **{
+                name: ModelRequest(spec=more.pop(name))
+                for name in more.keys() & {"simulator", "embedder"}
+            },
             **more,
         )
     except ValidationError as error:

@@ -34,7 +34,11 @@ def stage_benchmarks(
 
 
 def stage_dataset(
-    benchmark: str, data: Path, dataset_version: str | None, home: str | None, resources: Mapping[str, str] | None = None
+    benchmark: str,
+    data: Path,
+    dataset_version: str | None,
+    home: str | None,
+    resources: Mapping[str, str] | None = None,
 ) -> tuple[Staged, str, str]:
     """Read raw data and write dialogs, problems and quarantined rows.
 
@@ -58,7 +62,9 @@ def stage_dataset(
     located, version = locate(loaded, str(data), dataset_version, data_home)
     source = str(located)
     staged = (
-        furnished_data(loaded, source, version, data_home, resources) if resources else read_raw(loaded, Path(source), version)
+        furnished_data(loaded, source, version, data_home, resources)
+        if resources
+        else read_raw(loaded, Path(source), version)
     )
     digest = write_staged(staged, loaded.name, version, Lake(data_home.lake))
     return require_rows(staged, source, loaded.name, version), version, digest

@@ -78,9 +78,16 @@ class Purse:
             shown = sum(len(message.content) for message in request.messages)
             # vendors bill reasoning as output
             written = len(answer.content) + len(answer.reasoning)
-            self._count(identity, answer.n_calls, (answer.input_tokens, answer.output_tokens), (shown, written))
+            self._count(
+                identity,
+                answer.n_calls,
+                (answer.input_tokens, answer.output_tokens),
+                (shown, written),
+            )
 
-    def charge_texts(self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None) -> None:
+    def charge_texts(
+        self, identity: EmbedderIdentity, texts: Sequence[str], tokens: int | None
+    ) -> None:
         """Count embedded texts."""
         self._count(identity, 1, (tokens, 0), (sum(map(len, texts)), 0), of_dialogue=False)
 
