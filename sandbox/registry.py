@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from sandbox.interface import Sandbox
@@ -23,7 +23,7 @@ GROUP = "parley.sandboxes"
 
 def names() -> tuple[str, ...]:
     """All known sandboxes, sorted; nothing is imported for it."""
-    return known(GROUP, BUILT_IN)
+    return registered_names(GROUP, BUILT_IN)
 
 
 def default_name() -> str:
@@ -66,7 +66,7 @@ def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = (
 
 
 def _backend(name: str) -> "Callable[..., Sandbox]":
-    return found("sandbox", GROUP, BUILT_IN, name, _built_in)
+    return load_registered("sandbox", GROUP, BUILT_IN, name, _built_in)
 
 
 def _built_in(name: str) -> "Callable[..., Sandbox]":
