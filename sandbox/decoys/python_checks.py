@@ -1,7 +1,8 @@
-"""Finds the checks in a Python test's text, and how each could expect something else.
+"""Search for the checks in a Python test's text, and for alterations of their expectations.
 
-Checks are assertions (`assert`, `if ...: raise`, unittest's, numpy's, pandas' and mocks'), expected exceptions, expected values
-in variables and in lists of cases, examples in doctest's form, and Python text handed to another interpreter.
+Checks are assertions (`assert`, `if ...: raise`, and those of unittest, numpy, pandas and mocks),
+expected exceptions, expected values in variables and in lists of cases, examples in doctest's form,
+and Python text passed to another interpreter.
 """
 
 import ast
@@ -24,29 +25,32 @@ from sandbox.decoys.python_syntax import (
     last_name,
     may_leave,
     names,
+    operands_of,
     says_failure,
 )
 from sandbox.decoys.python_text import Text
 from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
-_PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
 _QUIET = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6
 
 
 def edits_of(text: str, draw: random.Random) -> list[Edit]:
-    """Return how the checks of a text may be altered, in the text's order; none where it is not Python.
+    """Return the possible alterations of a text's checks, in the text's order.
+
+    The list is empty if the text is not Python.
 
     Args:
-        draw: chooses other constants, and which of several constants of a check is altered.
+        text: text of the tests.
+        draw: source of random choices: other constants, and which of several constants is altered.
     """
     try:
         tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = sorted(_Checks(Text(text), tree, draw).found, key=lambda edit: (edit.start, edit.end))
-    return [replace(edit, check=line_with(text, edit)) for edit in found]
+    edits = sorted(_Checks(Text(text), tree, draw).edits, key=lambda edit: (edit.start, edit.end))
+    return [replace(edit, check=line_with(text, edit)) for edit in edits]
 
 
 class _Checks:
@@ -56,7 +60,7 @@ class _Checks:
         self._compared = {name for check in checked(tree) for name in names(check)}
         self._decisive = decisive_nodes(tree, frozenset(constructors(tree)))
         self._helpers = self._expected.of_tests | set(assigned(tree))
-        self.found: list[Edit] = []
+        self.edits: list[Edit] = []
         self._visit_all(tree.body, (), "certain")
 
     def _visit_all(self, body: list[ast.stmt], scope: tuple[str, ...], reach: Reach) -> None:
@@ -120,13 +124,16 @@ class _Checks:
     def _truth(
         self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False
     ) -> None:
-        """Alter what is asserted: other constants, another type, and the other truth.
+        """Alter an asserted expression: other constants, another type, and its negation.
 
         Args:
-            is_turned: the check fails where the expression is true.
+            node: asserted expression.
+            scope: names of the surrounding functions and classes.
+            reach: probability that the check is reached.
+            is_turned: True if the check fails when the expression is true.
         """
         if isinstance(node, ast.Constant):
-            return  # `assert False` where an exception was expected: see `_handlers`
+            return  # `assert False` stands where an exception was expected, see `_handlers`.
         negated = (
             node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
         )
@@ -138,7 +145,7 @@ class _Checks:
         self._expected.is_turned = False
 
     def _types(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
-        """Ask for another type than the expected one."""
+        """Expect another type."""
         for call in ast.walk(node):
             if (
                 isinstance(call, ast.Call)
@@ -155,7 +162,10 @@ class _Checks:
             if isinstance(part, ast.MatchValue)
         )
         self._constants(
-            [one for value in values for one in self._expected.of(value)], scope, reach, hides=False
+            [constant for value in values for constant in self._expected.of(value)],
+            scope,
+            reach,
+            hides=False,
         )
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
@@ -168,7 +178,9 @@ class _Checks:
             and not name.startswith("assert")
         ):
             held = "maybe" if reach == "maybe" else "held"
-            expected = [one for argument in call.args for one in self._expected.of(argument)]
+            expected = [
+                constant for argument in call.args for constant in self._expected.of(argument)
+            ]
             self._constants(expected, scope, held, "", call)
         elif name.startswith("assert") and name not in RAISING:
             operands = (
@@ -176,14 +188,17 @@ class _Checks:
                 if name.startswith("assertT") or name[6:7].isupper()
                 else call.args
             )
-            values = [*operands, *(one.value for one in call.keywords if one.arg not in SETTINGS)]
+            values = [
+                *operands,
+                *(constant.value for constant in call.keywords if constant.arg not in SETTINGS),
+            ]
             probe = (
-                self._probe_pair(operands)
+                self._text.type_probe(*operands)
                 if name in ("assertEqual", "assertIs") and len(operands) == 2
                 else ""
             )
             values = [] if "Not" in name else values
-            expected = [one for value in values for one in self._expected.of(value)]
+            expected = [constant for value in values for constant in self._expected.of(value)]
             self._constants(expected, scope, reach, probe, call)
             self._types(call, scope, reach)
             if (
@@ -192,21 +207,17 @@ class _Checks:
                 and not any(isinstance(a, ast.Starred) for a in call.args)
             ):
                 _, end = self._text.span(call.func)
-                span, is_strict = self._text.span(call), name in STRICT
+                place, span = (end - len(name), end), self._text.span(call)
+                strict = name in STRICT
                 self._put(
-                    end - len(name),
-                    end,
-                    OPPOSITES[name],
-                    "negation",
-                    scope,
-                    reach,
-                    "",
-                    span,
-                    is_strict=is_strict,
+                    *place, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=strict
                 )
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another exception where a statement of the body says that none came. Another handler could take it."""
+        """Expect another exception if a statement of the body fails when no exception is raised.
+
+        With several handlers, another one could catch it, so nothing is altered.
+        """
         if any(says_failure(statement) for statement in (*node.body, *node.orelse)):
             handler = node.handlers[0] if len(node.handlers) == 1 else None
             if handler is not None and handler.type is not None:
@@ -225,7 +236,7 @@ class _Checks:
         self._add(node, other, "negation", scope, reach)
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
-        """Alter an expected value in a literal list of cases that a loop goes through."""
+        """Alter an expected value in a literal list of cases that a loop iterates over."""
         places = (
             [target]
             if isinstance(target, ast.Name)
@@ -245,7 +256,12 @@ class _Checks:
                 case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
             )
             self._constants(
-                [one for n in wanted if n < len(parts) for one in self._expected.of(parts[n])],
+                [
+                    constant
+                    for n in wanted
+                    if n < len(parts)
+                    for constant in self._expected.of(parts[n])
+                ],
                 scope,
                 "held",
             )
@@ -253,10 +269,10 @@ class _Checks:
     def _parameters(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]
     ) -> None:
-        """Alter an expected value among a function's defaults, or among the cases of `pytest.mark.parametrize`."""
+        """Alter an expected value among a function's defaults or `parametrize` cases."""
         named = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-        for one, default in zip(named, node.args.defaults, strict=True):
-            if one.arg in self._compared:
+        for parameter, default in zip(named, node.args.defaults, strict=True):
+            if parameter.arg in self._compared:
                 self._constants(self._expected.of(default), scope, "held")
         for mark in node.decorator_list:
             if (
@@ -274,15 +290,15 @@ class _Checks:
                     )
 
     def _texts_within(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
-        """Alter Python that another interpreter is given, and examples in doctest's form."""
+        """Alter Python that is passed to another interpreter, and examples in doctest's form."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
-        for one in expressions(node):
-            if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                held, span = "maybe" if reach == "maybe" else "held", self._text.span(one)
-                examples = altered_examples(one.value, self._draw)
+        for expression in expressions(node):
+            if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+                held, span = "maybe" if reach == "maybe" else "held", self._text.span(expression)
+                examples = altered_examples(expression.value, self._draw)
                 altered, is_strict = (
-                    (examples, True) if examples else _altered_program(one.value, self._draw)
+                    (examples, True) if examples else _altered_program(expression.value, self._draw)
                 )
                 if altered:
                     self._put(
@@ -299,19 +315,12 @@ class _Checks:
         *,
         hides: bool = True,
     ) -> None:
-        """Put another constant in the place of each of these, or of some where there are many."""
+        """Replace each constant by another one, or some of them if there are many."""
         for node, _ in nodes if hides else ():
             hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
             if hidden:
-                self._put(
-                    *self._text.span(node),
-                    hidden,
-                    "hidden",
-                    scope,
-                    reach,
-                    "",
-                    self._text.span(node),
-                )
+                span = self._text.span(node)
+                self._put(*span, hidden, "hidden", scope, reach, "", span)
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             own = self._text.of(node)
@@ -321,29 +330,20 @@ class _Checks:
                 else filled(node)
             )
             is_operand = probe and node in (
-                whole.args if isinstance(whole, ast.Call) else self._sides(whole)
+                whole.args if isinstance(whole, ast.Call) else operands_of(whole)
             )
             self._add(node, other, "constant", scope, reach, probe if is_operand else "", whole)
 
-    def _sides(self, node: ast.expr | None) -> list[ast.expr]:
-        """Return the operands of a comparison: the probe of one says nothing of constants within an operand."""
-        return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-
     def _probe(self, node: ast.expr) -> str:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            return self._probe_pair([node.left, node.comparators[0]])
-        return ""
-
-    def _probe_pair(self, pair: list[ast.expr]) -> str:
-        for value, literal in (pair, pair[::-1]):
-            kind = type(literal.value) if isinstance(literal, ast.Constant) else None
-            if kind in _PLAIN and not isinstance(value, ast.Constant):
-                return f"type({self._text.of(value)}) is {_PLAIN[kind]}"
+            return self._text.type_probe(node.left, node.comparators[0])
         return ""
 
     def _is_compared(self, node: ast.Assign | ast.AnnAssign) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(one, ast.Name) and one.id in self._compared for one in targets)
+        return any(
+            isinstance(target, ast.Name) and target.id in self._compared for target in targets
+        )
 
     def _add(
         self,
@@ -375,13 +375,16 @@ class _Checks:
         *,
         is_strict: bool = True,
     ) -> None:
-        self.found.append(
+        self.edits.append(
             Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict)
         )
 
 
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
-    """Alter the first check of a text that is Python, by a strict edit where there is one, and tell whether it is strict."""
+    """Alter the first check of a text that is Python, and return whether the edit is strict.
+
+    A strict edit is preferred.
+    """
     edits = edits_of(text, draw) if "assert" in text else []
     if not edits:
         return "", False

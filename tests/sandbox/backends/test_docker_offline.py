@@ -134,7 +134,7 @@ def test_the_filter_denies_what_bubblewraps_does():
         (docker_owner.owner_label(), "running", 0, False),
         (docker_owner.owner_label(), "exited", 7200, False),
         (docker_owner.owner_label() + "1", "running", 0, True),
-        (f"{docker_owner._here()}/999999999/1", "running", 0, True),
+        (f"{docker_owner._boot_and_namespace()}/999999999/1", "running", 0, True),
         ("another-boot/1/2/3", "running", 7200, False),
         ("another-boot/1/2/3", "exited", 1, False),
         ("another-boot/1/2/3", "exited", 7200, True),
