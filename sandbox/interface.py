@@ -115,6 +115,6 @@ class Sandbox(Protocol):
 class ImageSandbox(Protocol):
     """Sandbox that runs programs in images."""
 
-    def of_image(self, image: str) -> Sandbox:
+    def with_image(self, image: str) -> Sandbox:
         """Return the same sandbox with another image, pinned by digest."""
         ...

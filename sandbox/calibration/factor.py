@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from sandbox.calibration.measuring import Measured
+from sandbox.calibration.measuring import Measurement
 from sandbox.interface import Sandbox
 from schemas.base import Frozen
 from schemas.errors import ConfigError
@@ -71,7 +71,7 @@ def needed_factor(slowest_cpu_s: float, limit_s: float = Limits().cpu_s) -> int:
     return factor
 
 
-def calibration_of(measured: Measured, sandbox: Sandbox, measured_at: str) -> Calibration:
+def calibration_of(measured: Measurement, sandbox: Sandbox, measured_at: str) -> Calibration:
     """Return the calibration that follows from a measurement."""
     return Calibration(
         machine=machine_name(),

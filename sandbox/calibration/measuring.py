@@ -23,7 +23,7 @@ _CPU_TIME = re.compile(r"cpu-time (\d+\.\d+)")
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Results of the references.
 
     `failed` contains failures that no known fault of the data explains, with their verdicts.
@@ -38,7 +38,7 @@ class Measured:
     slowest_cpu_s: float
 
 
-def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measured:
+def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measurement:
     """Run all references, several at once, to get their verdicts.
 
     The longest ones then run again, each alone on this host, to measure their CPU time.
@@ -57,7 +57,7 @@ def measure(sandbox: Sandbox, references: Sequence[Reference]) -> Measured:
         ((_cpu_s(sandbox, reference), reference.task_id) for reference, _ in longest), reverse=True
     )
     slowest_cpu_s, slowest = timed[0] if timed else (0.0, "")
-    return Measured(
+    return Measurement(
         n_references=len(pairs),
         n_passed=len(passed),
         n_known_faults=sum(reference.task_id in faults for reference, _ in others),

@@ -100,5 +100,5 @@ def _program(section: str) -> Program:
         if line.startswith("# tests: ")
     )
     code = code.strip("\n") + "\n"
-    shown = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
-    return Program(kind, name, shown, next(own, usual), "# harmless" in marks, "# audit" in marks)
+    source = _ESCAPE.format(code=code) if kind is Family.ESCAPE else code
+    return Program(kind, name, source, next(own, usual), "# harmless" in marks, "# audit" in marks)

@@ -106,8 +106,10 @@ def judged_nodes(
         if not (plain.get(node) and altered.get(node))
     }
     if not survivors:
-        shown = next(iter(tests.edits.values())).check
-        return cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=len(tests.edits)))
+        first_check = next(iter(tests.edits.values())).check
+        return cost.of(
+            Audited(outcome=AuditOutcome.EARNED, decoy=first_check, n_decoys=len(tests.edits))
+        )
     unshown = {
         node for node, edit in survivors.items() if not plain.get(node) and _is_logical(node, edit)
     }

@@ -39,7 +39,7 @@ def altered_tests(
     for name, text in files.items():
         own = [node for node in nodes if node.partition("::")[0] == name]
         by_scope: dict[str, list[Edit]] = {}
-        for edit in (one for one in edits_of(text, draw) if one.reach != "maybe"):
+        for edit in (edit for edit in edits_of(text, draw) if edit.reach != "maybe"):
             by_scope.setdefault(edit.scope, []).append(edit)
         chosen = {
             scope: _chosen(edits, draw)

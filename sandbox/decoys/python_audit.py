@@ -105,7 +105,7 @@ def audit_python(
         for entry, outcome in zip(order, outcomes, strict=True)
         if outcome is not None
     )
-    shown = variants[0].decoys[0].edit.check
+    first_check = variants[0].decoys[0].edit.check
     weighed = [(entry, *_soundness(trial, entry, program, reference)) for entry in confirmed]
     weighed_survivors = [(entry, units, why) for entry, units, why in weighed if why != VOID]
     if not any(units for _, units, _ in weighed_survivors) and _passes_spoiled(
@@ -134,7 +134,9 @@ def audit_python(
             return trial.cost.of(
                 suspected.model_copy(update={"suspected_cases": tuple(filter(None, units))})
             )
-        return trial.cost.of(Audited(outcome=AuditOutcome.EARNED, decoy=shown, n_decoys=n_decoys))
+        return trial.cost.of(
+            Audited(outcome=AuditOutcome.EARNED, decoy=first_check, n_decoys=n_decoys)
+        )
     forged = tuple(dict.fromkeys(unit for _, units, _ in weighed_survivors for unit in units))
     suspected = tuple(
         dict.fromkeys(
@@ -169,14 +171,14 @@ def variants_of(program: PythonProgram, draw: random.Random) -> tuple[list[Varia
         hidden[n] = edited(
             text, {edit.start: edit for edit in edits if edit.kind == "hidden"}.values()
         )
-        for edit in (one for one in edits if one.kind != "hidden"):
+        for edit in (edit for edit in edits if edit.kind != "hidden"):
             unit = (
                 names[n] if isinstance(program, AssertProgram) else _unit_of(program, edit, names)
             )
             by_unit.setdefault(unit, []).append(Decoy(n, edit, unit))
     shared = by_unit.pop(None, [])
     turns = in_turn([_mixed(decoys, draw) for decoys in by_unit.values()], _MOST_VARIANTS)
-    groups = [*turns, *([one] for one in _mixed(shared, draw))][:_MOST_VARIANTS]
+    groups = [*turns, *([decoy] for decoy in _mixed(shared, draw))][:_MOST_VARIANTS]
     variants = [
         Variant(with_texts(program, _altered(texts, decoys)), tuple(decoys)) for decoys in groups
     ]

@@ -80,13 +80,11 @@ class _Checks:
             case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
                 self._truth(node.test, scope, reach, is_turned=True)
             case ast.Match():
-                self._patterns(node, scope, "maybe" if reach == "maybe" else "held")
+                self._patterns(node, scope, _within(reach))
             case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(
                 node
             ):
-                self._constants(
-                    self._expected.of(node.value), scope, "maybe" if reach == "maybe" else "held"
-                )
+                self._constants(self._expected.of(node.value), scope, _within(reach))
             case ast.Try():
                 self._handlers(node, scope, reach)
             case ast.With() | ast.AsyncWith():
@@ -177,11 +175,10 @@ class _Checks:
             and name in self._helpers
             and not name.startswith("assert")
         ):
-            held = "maybe" if reach == "maybe" else "held"
             expected = [
                 constant for argument in call.args for constant in self._expected.of(argument)
             ]
-            self._constants(expected, scope, held, "", call)
+            self._constants(expected, scope, _within(reach), "", call)
         elif name.startswith("assert") and name not in RAISING:
             operands = (
                 call.args[: 1 if name in OF_ONE else 2]
@@ -246,7 +243,7 @@ class _Checks:
         )
         if isinstance(cases, ast.Dict) or not isinstance(cases, ast.List | ast.Tuple):
             return
-        wanted = [
+        expected_positions = [
             n
             for n, place in enumerate(places)
             if isinstance(place, ast.Name) and place.id in self._compared
@@ -258,7 +255,7 @@ class _Checks:
             self._constants(
                 [
                     constant
-                    for n in wanted
+                    for n in expected_positions
                     if n < len(parts)
                     for constant in self._expected.of(parts[n])
                 ],
@@ -293,17 +290,15 @@ class _Checks:
         """Alter Python that is passed to another interpreter, and examples in doctest's form."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
-        for expression in expressions(node):
-            if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-                held, span = "maybe" if reach == "maybe" else "held", self._text.span(expression)
-                examples = altered_examples(expression.value, self._draw)
-                altered, is_strict = (
-                    (examples, True) if examples else _altered_program(expression.value, self._draw)
+        for part in expressions(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                examples = altered_examples(part.value, self._draw)
+                altered, strict = (
+                    (examples, True) if examples else _altered_program(part.value, self._draw)
                 )
                 if altered:
-                    self._put(
-                        *span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict
-                    )
+                    span, where = self._text.span(part), (scope, _within(reach), "")
+                    self._put(*span, repr(altered), "constant", *where, span, is_strict=strict)
 
     def _constants(
         self,
@@ -378,6 +373,11 @@ class _Checks:
         self.edits.append(
             Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict)
         )
+
+
+def _within(reach: Reach) -> Reach:
+    """Return the reach of a check that an object surrounds."""
+    return "maybe" if reach == "maybe" else "held"
 
 
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:

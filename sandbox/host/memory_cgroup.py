@@ -105,10 +105,10 @@ class MemoryCgroup:
         )
         return failures > 0 or peak >= bound * _NEAR
 
-    def _counted(self, file: str, wanted: str) -> int:
+    def _counted(self, file: str, counter: str) -> int:
         for line in (self.folder / file).read_text().splitlines():
             key, _, value = line.partition(" ")
-            if key == wanted:
+            if key == counter:
                 return int(value)
         return 0
 

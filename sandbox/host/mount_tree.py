@@ -100,13 +100,13 @@ def _read_only(folders: Mapping[str, str]) -> Iterator[str]:
 
     bwrap makes missing parents for its own user only, so each parent is made for all users first.
     """
-    made: set[str] = set()
+    parents: set[str] = set()
     for place, outside in folders.items():
         if is_inside(place, "/usr"):
             continue
         for parent in reversed(Path(place).parents):
-            if str(parent) != "/" and str(parent) not in {"/tmp", *made}:
-                made.add(str(parent))
+            if str(parent) != "/" and str(parent) not in {"/tmp", *parents}:
+                parents.add(str(parent))
                 yield from ("--perms", "0755", "--dir", str(parent))
         yield from ("--ro-bind", outside, place)
 

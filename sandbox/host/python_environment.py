@@ -67,12 +67,12 @@ def environment_folders(name: str) -> tuple[str, ...]:
 def python_roots() -> tuple[str, ...]:
     """Return the folders that the interpreter and its packages need, outermost only, sorted."""
     real = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
-    wanted = {
+    candidates = {
         os.path.abspath(p)
         for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, real, *package_folders())
     }
     return tuple(
-        sorted(p for p in wanted if not any(is_inside(p, other) for other in wanted - {p}))
+        sorted(p for p in candidates if not any(is_inside(p, other) for other in candidates - {p}))
     )
 
 

@@ -83,17 +83,17 @@ def hold_slot(
         SandboxUnavailable: the folder cannot be used (owned by another user, read-only, disk full).
     """
     folder = directory or _own_directory()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if _is_alone.get():
-            held.callback(os.close, _until_locked(lambda: _try_lock(folder / _GATE)))
+            stack.callback(os.close, _until_locked(lambda: _try_lock(folder / _GATE)))
             for slot in range(count):
-                held.callback(
+                stack.callback(
                     os.close, _until_locked(lambda slot=slot: _try_lock(folder / f"slot-{slot}"))
                 )
             yield 0
         else:
             descriptor, slot = _until_locked(lambda: _any_slot(folder, count, memory_mb))
-            held.callback(os.close, descriptor)
+            stack.callback(os.close, descriptor)
             yield slot
 
 

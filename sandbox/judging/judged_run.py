@@ -159,11 +159,11 @@ def _believed(
 ) -> CaseVerdict:
     """Return the verdict of unit `n`: its own record if it was reported, else the run's ending."""
     outcome, detail = ran.outcome, ran.detail
-    mine = records.get(str(n))
-    if mine is not None:
+    own_record = records.get(str(n))
+    if own_record is not None:
         passed_to_its_end = ran.outcome is Outcome.PASSED or str(n_units - 1) not in records
-        if mine[0] != "passed" or passed_to_its_end:
-            outcome, detail = Outcome(mine[0]), mine[1]
+        if own_record[0] != "passed" or passed_to_its_end:
+            outcome, detail = Outcome(own_record[0]), own_record[1]
     elif "code" in records and n > 0 and str(n - 1) not in records:
         outcome, detail = Outcome.FAILED, "was not run: an earlier test ended the program"
     text = (

@@ -84,13 +84,13 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
     Raises:
         OSError: a folder has that name, or a file is where a folder must be.
     """
-    made = [
+    created = [
         folder
         for folder in (path, *path.parents)
         if folder.is_relative_to(tree) and not folder.exists()
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path not in made else 0o644
+    mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path not in created else 0o644
     fresh = path.with_name(f".parley-{os.urandom(8).hex()}")
     descriptor = os.open(
         fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -104,7 +104,7 @@ def write_file(tree: Path, path: Path, data: bytes, owner: int | None) -> None:
         os.unlink(fresh)
         raise
     if owner is not None:
-        for item in {path, *made}:
+        for item in {path, *created}:
             os.chown(item, owner, owner, follow_symlinks=False)
 
 
@@ -119,7 +119,7 @@ def put_entry(
     parts = Path(name).parts
     if not parts or ".." in parts or name.startswith("/"):
         raise ValueError(f"file name {name!r}: must be a path in the tree")
-    here, made = (
+    here, created = (
         tree,
         [here for here in _folders(tree, parts[:-1]) if content is not None and _cleared(here)],
     )
@@ -139,7 +139,7 @@ def put_entry(
             file.write(content)
             os.fchmod(file.fileno(), mode)
     if owner is not None:
-        for item in (path, *made):
+        for item in (path, *created):
             os.chown(item, owner, owner, follow_symlinks=False)
 
 

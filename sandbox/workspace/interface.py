@@ -91,7 +91,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredFolder:
     """Folder in the store."""
 
     digest: str
@@ -140,7 +140,7 @@ class Trees(Protocol):
         known: dict[Stamp, str],
         bounds: TreeBounds,
         watch: FolderWatch | None = None,
-    ) -> Kept:
+    ) -> StoredFolder:
         """Put a folder into the store. Content that the store already has is not stored again.
 
         Args:
@@ -214,7 +214,7 @@ class WorkFolder:
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """Result of a command, and the state after it."""
 
     completed: Completed

@@ -21,8 +21,8 @@ _CLOSED_AFTER_WRITING, _OVERFLOW, _FORGOTTEN = 0x8, 0x4000, 0x8000
 """Bits of inotify's events: IN_CLOSE_WRITE, IN_Q_OVERFLOW, IN_IGNORED."""
 _MOVED_FROM, _MOVED_TO, _CREATED, _DELETED, _OF_FOLDER = 0x40, 0x80, 0x100, 0x200, 0x40000000
 _ALL_CHANGES = _CLOSED_AFTER_WRITING | 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200
-"""Also IN_MODIFY, IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE and IN_DELETE: changes of a
-folder's entries and of the folder itself."""
+"""Bits of all changes: of a folder's entries and of the folder itself. The numbers are IN_MODIFY,
+IN_ATTRIB, IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE and IN_DELETE."""
 _EVENT = struct.Struct("iIII")
 """Number of the watch, bits, cookie, and the length of the name that follows."""
 _AT_ONCE = 1 << 16

@@ -26,8 +26,8 @@ from sandbox.judging.infra_faults import retried_alone
 from sandbox.workspace.files import SizeWatch, inner_path, put_entry, read_file, write_file
 from sandbox.workspace.interface import (
     COMMAND_LIMITS,
+    CommandResult,
     Commands,
-    Done,
     HoldsWorkspaces,
     Stamp,
     TreeBounds,
@@ -116,7 +116,7 @@ class Workspace:
 
     def run_and_snapshot(
         self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
-    ) -> Done:
+    ) -> CommandResult:
         """Run a command and store the state.
 
         If the state exceeds the bounds, the changes are undone.
@@ -140,8 +140,8 @@ class Workspace:
             except TreeOverrun as overrun:
                 self._go_back()
                 undone = f"undone: the workspace held {overrun}"
-                return Done(_with_note(completed, undone), self._tree, undone=undone)
-            return Done(completed, tree, dropped)
+                return CommandResult(_with_note(completed, undone), self._tree, undone=undone)
+            return CommandResult(completed, tree, dropped)
 
     def snapshot(self) -> str:
         """Store the state, and return its digest.
@@ -259,10 +259,10 @@ def open_workspace(
     )
     try:
         owner = sandbox.owner(folder)
-        for made in (folder.tree, *folder.beside.values()):
-            made.mkdir(mode=0o755)
+        for subfolder in (folder.tree, *folder.beside.values()):
+            subfolder.mkdir(mode=0o755)
             if owner is not None:
-                os.chown(made, owner, owner)
+                os.chown(subfolder, owner, owner)
         with sandbox.commands(folder) as commands, _watching(sandbox) as watch:
             with _FILLING:
                 known = trees.restore(

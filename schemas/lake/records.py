@@ -144,7 +144,7 @@ class NightRecord(Frozen):
     n_published: int = Field(ge=0)
     n_withheld: int = Field(ge=0)
     work: tuple[RunWork, ...] = ()
-    """For each run: reused work, paid work and the reasons."""
+    """Work of each run: reused work, paid work and the reasons."""
     budget: tuple[CapSpent, ...] = ()
     """Amounts spent of each cap; empty if there were no caps."""
 

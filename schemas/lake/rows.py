@@ -46,8 +46,11 @@ def _to_plain(kind: pa.DataType) -> Converter | None:
     def plain(value: Any) -> Any:
         if value is None:
             return None
-        held = value.__dict__
-        return {name: held[name] if inner is None else inner(held[name]) for name, inner in fields}
+        attributes = value.__dict__
+        return {
+            name: attributes[name] if inner is None else inner(attributes[name])
+            for name, inner in fields
+        }
 
     return plain
 

@@ -178,7 +178,7 @@ def _run(context: RunContext, sandbox: Sandbox, pending: Sequence[TestRun], limi
 
 def sandbox_in(sandbox: Sandbox, image: str) -> Sandbox | None:
     """Return the sandbox that runs programs in an image (empty: in its own place); None where it runs no images."""
-    return sandbox if not image else sandbox.of_image(image) if isinstance(sandbox, ImageSandbox) else None
+    return sandbox if not image else sandbox.with_image(image) if isinstance(sandbox, ImageSandbox) else None
 
 
 def _run_in(context: RunContext, sandbox: Sandbox, tests: Sequence[TestRun], limits: Limits) -> tuple[dict[int, Result], int]:

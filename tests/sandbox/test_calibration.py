@@ -9,7 +9,7 @@ from sandbox import registry
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.calibration import factor
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep, machine_name, needed_factor, widened
-from sandbox.calibration.measuring import Measured, measure
+from sandbox.calibration.measuring import Measurement, measure
 from sandbox.calibration.references import Reference, bundled_references, known_faults, read_references
 from sandbox.interface import Sandbox
 from schemas.errors import ConfigError, SandboxUnavailable, SourceUnreadable
@@ -110,7 +110,7 @@ def test_a_new_calibration_replaces_the_old_one_of_its_machine_and_sandbox(tmp_p
 
 
 def test_what_is_kept_says_where_it_comes_from(bubblewrap: BubblewrapSandbox) -> None:
-    made = calibration_of(Measured(9, 9, 0, (), "own/x", 2.5), bubblewrap, "2026-11-21T00:00:00Z")
+    made = calibration_of(Measurement(9, 9, 0, (), "own/x", 2.5), bubblewrap, "2026-11-21T00:00:00Z")
     assert (made.factor, made.sandbox, made.machine) == (2, "bubblewrap", machine_name())
     assert made.fingerprint == bubblewrap.fingerprint()
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbox.backends.docker.container import Container, Dirty, Reply, Shape, start
+from sandbox.backends.docker.container import Container, LeftoversRemain, Reply, Shape, start
 from sandbox.backends.docker.daemon import client, daemon_version
 from sandbox.backends.docker.image import (
     HARNESS_DIRECTORY,
@@ -82,7 +82,7 @@ class DockerSandbox:
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
 
-    def of_image(self, image: str) -> "DockerSandbox":
+    def with_image(self, image: str) -> "DockerSandbox":
         """Return the same sandbox with another image. See `ImageSandbox`."""
         return DockerSandbox(
             image=image,
@@ -269,7 +269,7 @@ class DockerSession:
             }
             try:
                 reply = container.run(head, blobs, limits.wall_s, is_over)
-            except Dirty:
+            except LeftoversRemain:
                 self._replace("leftovers of an earlier command cannot be cleared away")
                 continue
             # Also for a signal: nobody knows what the command still does inside.
@@ -289,14 +289,14 @@ class DockerSession:
 
         A command whose limits need another shape gets a new container, if no file has to last.
         """
-        wanted = limits if not self._keep_files else self._limits
+        shape_limits = limits if not self._keep_files else self._limits
         shape = Shape(
             self._image,
             self._runtime,
             self._cpus,
-            wanted.memory_mb,
-            wanted.processes,
-            wanted.tmp_mb,
+            shape_limits.memory_mb,
+            shape_limits.processes,
+            shape_limits.tmp_mb,
         )
         if self._folder is not None:
             user = shape.user if os.geteuid() == 0 else f"{os.getuid()}:{os.getgid()}"
@@ -343,9 +343,9 @@ class DockerSession:
 
     def _drop(self) -> None:
         if self._held is not None:
-            held, self._held = self._held[1], None
+            container, self._held = self._held[1], None
             self._lost = self._keep_files
-            self._containers.discard(held)
+            self._containers.discard(container)
 
     def _environment(self) -> dict[str, str]:
         variables = clean_environment("/tmp", 0)

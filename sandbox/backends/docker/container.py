@@ -76,11 +76,11 @@ class Reply:
     """Seconds until the launcher's answer, or until none could come."""
 
 
-class Gone(Exception):
+class ConnectionClosed(Exception):
     """The launcher closed its end of the stream."""
 
 
-class Dirty(Exception):
+class LeftoversRemain(Exception):
     """The launcher could not remove leftovers of an earlier command, so it did not run this one."""
 
 
@@ -116,7 +116,7 @@ class Container:
             is_over: function called several times a second; True ends the container.
 
         Raises:
-            Dirty: nothing was run. The caller has to take another container.
+            LeftoversRemain: nothing was run. The caller has to take another container.
             SandboxUnavailable: the command was not started, or the container was ended from
                 outside.
         """
@@ -124,13 +124,13 @@ class Container:
         try:
             self.stream.send(pack(head, *blobs), deadline)
             message, _ = self.stream.message(deadline)
-        except (Gone, TimeoutError, OSError, ValueError) as error:
+        except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
             raise SandboxUnavailable(
                 f"docker: the launcher of container {self.id[:12]} accepts no command "
                 f"({error}){self.stream.error_text()}"
             ) from error
         if "dirty" in message:
-            raise Dirty
+            raise LeftoversRemain
         begun = time.monotonic()
         reply = Reply()
         try:
@@ -138,7 +138,7 @@ class Container:
         except TimeoutError:
             reply.overran = True
             self._kill()
-        except (Gone, OSError, ValueError) as error:
+        except (ConnectionClosed, OSError, ValueError) as error:
             self._learn_ending(reply, error)
         reply.wall_s = time.monotonic() - begun
         return reply
@@ -196,7 +196,7 @@ def start(api: Any, shape: Shape) -> Container:
             the launcher.
     """
     with daemon_faults("make a container"):
-        made = api.create_container(
+        container_id = api.create_container(
             shape.image.id,
             entrypoint=("python3", "-I", "-S", "-B", "-c", _LAUNCH),
             command=(),
@@ -212,14 +212,16 @@ def start(api: Any, shape: Shape) -> Container:
     try:
         with daemon_faults("start a container"):
             stream = _Stream(
-                api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+                api.attach_socket(
+                    container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                )
             )
-            api.start(made)
-        container = Container(api, made, stream)
+            api.start(container_id)
+        container = Container(api, container_id, stream)
         greeting = _greeting(container)
         container.python, container.packages = greeting["python"], tuple(greeting["packages"])
     except BaseException:  # Also for a signal: nobody else knows of the container.
-        remove(api, made)
+        remove(api, container_id)
         raise
     return container
 
@@ -227,7 +229,7 @@ def start(api: Any, shape: Shape) -> Container:
 def _greeting(container: Container) -> dict[str, Any]:
     try:
         return container.stream.message(time.monotonic() + SET_UP_S)[0]
-    except (Gone, TimeoutError, OSError, ValueError) as error:
+    except (ConnectionClosed, TimeoutError, OSError, ValueError) as error:
         raise SandboxUnavailable(
             f"docker: the launcher did not start ({error}){container.stream.error_text()}; "
             "the image needs python3 (3.9 or newer) on its PATH"
@@ -298,7 +300,7 @@ class _Stream:
 
         Raises:
             TimeoutError: at the deadline, or as soon as `is_over` returns True.
-            Gone: the launcher closed the stream.
+            ConnectionClosed: the launcher closed the stream.
             ValueError: the bytes are no message.
         """
         return receive(lambda size: self._exactly(size, deadline, is_over), _LONGEST_ANSWER)
@@ -340,7 +342,7 @@ class _Stream:
         except TimeoutError:  # Let the loop call `is_over` again.
             return
         if not data:
-            raise Gone("it has ended")
+            raise ConnectionClosed("it has ended")
         self._raw += data
         while len(self._raw) >= 8:
             size = int.from_bytes(self._raw[4:8], "big")

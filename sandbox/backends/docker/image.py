@@ -187,8 +187,8 @@ def _layer() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         # A tmpfs gets the mode of the folder that it covers.
-        made = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
-        folders = dict.fromkeys((PLACE, *sorted(made)), 0o755) | dict.fromkeys(
+        parents = {str(PurePosixPath(name).parent) for name in files} - {"/etc"}
+        folders = dict.fromkeys((PLACE, *sorted(parents)), 0o755) | dict.fromkeys(
             ("/box", "/tmp"), 0o1777
         )
         for folder, mode in folders.items():

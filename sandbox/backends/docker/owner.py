@@ -67,8 +67,8 @@ def _is_abandoned(container: dict[str, Any]) -> bool:
     boot, namespace, pid, start = label
     if f"{boot}/{namespace}" == _boot_and_namespace() and pid.isdigit():
         return _start_time(int(pid)) != start
-    made = datetime.fromtimestamp(container["Created"], tz=UTC)
-    return container["State"] in _ENDED and datetime.now(UTC) - made > _LONG
+    created_at = datetime.fromtimestamp(container["Created"], tz=UTC)
+    return container["State"] in _ENDED and datetime.now(UTC) - created_at > _LONG
 
 
 @functools.cache

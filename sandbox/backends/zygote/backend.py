@@ -18,7 +18,7 @@ from pathlib import Path
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from sandbox.backends.bubblewrap.tool import bwrap_path, bwrap_version, check_python
 from sandbox.backends.zygote.pool import Lease, kind
-from sandbox.backends.zygote.process import REPORT_FD, Ended, Zygote, ZygoteGone
+from sandbox.backends.zygote.process import REPORT_FD, RunEnding, Zygote, ZygoteGone
 from sandbox.host.bounded_output import BoundedOutput
 from sandbox.host.file_archive import checked_name
 from sandbox.host.mount_tree import HARNESS_DIRECTORY
@@ -203,7 +203,7 @@ class _Run:
                     "zygote: ended from outside during a run; the host may be out of memory"
                 )
             # The run was out of memory, and the kernel killed its zygote with it.
-            ended = Ended(-signal.SIGKILL, 0.0, 0, 0)
+            ended = RunEnding(-signal.SIGKILL, 0.0, 0, 0)
         if self._status != _READY and not overran:
             if not self._status:
                 raise HostShortage(
@@ -264,7 +264,7 @@ class _Run:
         self._status = (self._status + data)[:_LONGEST_STATUS]
 
 
-def _ended(zygote: Zygote) -> Ended | None:
+def _ended(zygote: Zygote) -> RunEnding | None:
     try:
         return zygote.finish_run()
     except ZygoteGone:

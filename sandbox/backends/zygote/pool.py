@@ -45,8 +45,8 @@ _idle: list[tuple[Kind, Zygote]] = []
 class Lease:
     """Zygote of one session. A fresh one replaces it as soon as it is not pristine."""
 
-    def __init__(self, wanted: Kind) -> None:
-        self._kind = wanted
+    def __init__(self, zygote_kind: Kind) -> None:
+        self._kind = zygote_kind
         self._zygote: Zygote | None = None
         self._pinned = False
 
@@ -120,10 +120,10 @@ class Lease:
             old.close()
 
 
-def _take_idle(wanted: Kind) -> Zygote | None:
+def _take_idle(zygote_kind: Kind) -> Zygote | None:
     with _lock:
         for place in range(len(_idle) - 1, -1, -1):
-            if _idle[place][0] == wanted:
+            if _idle[place][0] == zygote_kind:
                 return _idle.pop(place)[1]
     return None
 

@@ -91,7 +91,7 @@ class ZygoteGone(Exception):
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunEnding:
     """Ending of a run's first process, and the zygote's state after it."""
 
     returncode: int
@@ -124,10 +124,10 @@ class Zygote:
         try:
             self._group = self._stack.enter_context(memory_cgroup(_FIRST_LIMIT))
             self._memory_limit = _FIRST_LIMIT
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._stack.callback(self._control.close)
-            with theirs:
-                self._process = _start(bwrap, uid, theirs.fileno(), self._stack)
+            with zygote_end:
+                self._process = _start(bwrap, uid, zygote_end.fileno(), self._stack)
             self._resident = self._resident_at_first = self._load(
                 tuple(preload), packages or package_folders()
             )
@@ -153,9 +153,9 @@ class Zygote:
             raise ZygoteGone(str(answer))
         return received[0]
 
-    def finish_run(self) -> Ended:
+    def finish_run(self) -> RunEnding:
         """Collect the run's ending, after its pidfd has reported the end. Raises ZygoteGone."""
-        ended = Ended(*self._hear(_END_S)[0])
+        ended = RunEnding(*self._hear(_END_S)[0])
         self._resident = ended.resident
         self._clean = ended.others == 0 and not (self._group and self._group.reached_its_limit())
         return ended
@@ -315,8 +315,8 @@ def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
 
 def _privileges() -> tuple[str, ...]:
     as_root = os.geteuid() == 0
-    wanted = _CAPABILITIES if as_root else (*_CAPABILITIES, _TO_MAP_A_USER)
-    added = tuple(part for name in wanted for part in ("--cap-add", name))
+    capabilities = _CAPABILITIES if as_root else (*_CAPABILITIES, _TO_MAP_A_USER)
+    added = tuple(part for name in capabilities for part in ("--cap-add", name))
     if as_root:
         return (*NAMESPACES_AS_ROOT, "--cap-drop", "ALL", *added)
     return (

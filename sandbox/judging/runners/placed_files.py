@@ -146,8 +146,8 @@ def _definitions(
 
 
 def _is_called(path: tuple[str, ...], name: str) -> bool:
-    wanted = tuple(name.split("."))
-    return path[-len(wanted) :] == wanted
+    suffix = tuple(name.split("."))
+    return path[-len(suffix) :] == suffix
 
 
 def _begins(line: str, name: str) -> bool:

@@ -78,24 +78,24 @@ def require_modules(sandbox: Sandbox, modules: Collection[str]) -> None:
         SandboxUnavailable: the sandbox does not run.
     """
     existing = _modules_seen.setdefault(sandbox.fingerprint(), set()) if modules else set[str]()
-    wanted = sorted(set(modules) - existing)
-    if not wanted:
+    needed = sorted(set(modules) - existing)
+    if not needed:
         return
-    missing = _missing_modules(sandbox, wanted)
+    missing = _missing_modules(sandbox, needed)
     if missing:
         raise Unscorable(
             f"node has no module {' and '.join(missing)} in the sandbox: {NODE_REMEDY}",
             FailureReason.TOOLCHAIN_MISSING,
         )
-    existing.update(wanted)
+    existing.update(needed)
 
 
 _modules_seen: dict[str, set[str]] = {}
 """Fingerprint of a sandbox -> modules that exist there."""
 
 
-def _missing_modules(sandbox: Sandbox, wanted: Iterable[str]) -> list[str]:
-    names = list(wanted)
+def _missing_modules(sandbox: Sandbox, needed: Iterable[str]) -> list[str]:
+    names = list(needed)
     script = f"{_PROBE} process.stdout.write(JSON.stringify({json.dumps(names)}.filter(gone)))"
     with sandbox.session(runtime_limits(Limits())) as session:
         done = session.run(node_command("-e", script))

@@ -29,25 +29,25 @@ def unittest_tests(text: str, longest: int = LONGEST_DETAIL) -> PythonTests:
     Raises:
         ValueError: the text does not parse, or has no test method.
     """
-    wanted = method_names(text)
-    units = (Unit(_MODULE, "module", text + "\n", text), *_units(wanted, text))
+    names = method_names(text)
+    units = (Unit(_MODULE, "module", text + "\n", text), *_units(names, text))
     return PythonTests(
         units,
-        functools.partial(_of_methods, wanted),
+        functools.partial(_of_methods, names),
         main="__test__",
         kind="unittest",
         longest=longest,
     )
 
 
-def _of_methods(wanted: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
+def _of_methods(names: tuple[str, ...], ran: ProgramVerdict) -> ProgramVerdict:
     module, *cases = ran.cases
     cases_by_name = {case.name: case for case in cases}
     if module.outcome is Outcome.PASSED:
-        return of_cases(ran, tuple(cases_by_name[name] for name in wanted))
+        return of_cases(ran, tuple(cases_by_name[name] for name in names))
     if ran.reason is None:
         cases_by_name = {name: module.model_copy(update={"name": name}) for name in cases_by_name}
-    judged = of_cases(ran, tuple(cases_by_name[name] for name in wanted))
+    judged = of_cases(ran, tuple(cases_by_name[name] for name in names))
     return judged.model_copy(
         update={"detail": harmless(judged.cases[0].detail), "module_error": module.detail}
     )
@@ -103,12 +103,12 @@ def case_classes(text: str) -> Mapping[str, tuple[str, ...]]:
     return methods_of
 
 
-def _units(wanted: tuple[str, ...], source: str) -> list[Unit]:
+def _units(names: tuple[str, ...], source: str) -> list[Unit]:
     """Return the units in the order in which they run.
 
     A unit is marked if its class or the module is torn down after it.
     """
-    ordered = [*sorted(wanted[:SHOWN_FIRST]), *sorted(wanted[SHOWN_FIRST:])]
+    ordered = [*sorted(names[:SHOWN_FIRST]), *sorted(names[SHOWN_FIRST:])]
     last_of_class = {title.partition(".")[0]: title for title in ordered}
     marks = {
         title: ["last of class"] if last_of_class[title.partition(".")[0]] == title else []
