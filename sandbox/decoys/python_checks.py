@@ -297,8 +297,10 @@ class _Checks:
                     (examples, True) if examples else _altered_program(part.value, self._draw)
                 )
                 if altered:
-                    span, where = self._text.span(part), (scope, _within(reach), "")
-                    self._put(*span, repr(altered), "constant", *where, span, is_strict=strict)
+                    span, inner = self._text.span(part), _within(reach)
+                    self._put(
+                        *span, repr(altered), "constant", scope, inner, "", span, is_strict=strict
+                    )
 
     def _constants(
         self,
