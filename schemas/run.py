@@ -113,7 +113,8 @@ class Limits(Frozen):
     tmp_mb: int = Field(default=64, ge=1)
     open_files: int = Field(default=128, ge=16)
     output_kb: int = Field(default=64, ge=1)
-    """Bound of stdout and of stderr, each. Further output is discarded, not held in memory."""
+    """Maximum of stdout and of stderr in KiB, each. Further output is discarded, not held in
+    memory."""
 
     @property
     def address_space_mb(self) -> int:

@@ -34,7 +34,7 @@ class Family(StrEnum):
     EXHAUST = "exhaust"
     """Attempt to use up a bounded resource. It would pass if the resource were unbounded."""
     LEGITIMATE = "legitimate"
-    """Correct program that looks odd: `f()` is 1."""
+    """Correct program that looks odd. Its function `f()` returns 1."""
 
 
 @dataclass(frozen=True)

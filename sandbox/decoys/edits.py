@@ -47,7 +47,7 @@ class Edit:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with edits that do not overlap."""
+    """Apply edits, which must not overlap, to a text, and return the result."""
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = spliced(text, edit.start, edit.end, edit.replacement)
     return text

@@ -54,9 +54,10 @@ def parent(questions: int) -> tuple[Callable[[], str], Callable[..., bytes]]:
 
 
 def _state_check() -> Callable[[], str]:
-    """Make `why_alone`.
+    """Make the function `why_alone`, which returns the reason why tests cannot run in children.
 
-    The functions that it calls are bound now, since the candidate can replace those of modules.
+    It is empty if they can. The functions that it calls are bound now, since the candidate can
+    replace those of modules.
     """
     listdir, fstat, open_, read, close = os.listdir, os.fstat, os.open, os.read, os.close
     waitid, any_child, look, timer = (

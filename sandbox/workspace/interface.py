@@ -38,7 +38,7 @@ _IMAGE = "image:"
 
 
 def in_image(image: str, programs: str) -> str:
-    """Return the environment that an image contains.
+    """Return the name of the environment in an image: `image:PROGRAMS:IMAGE`.
 
     Args:
         image: name of the image, pinned by digest.
