@@ -94,7 +94,7 @@ class Sandbox(Protocol):
     def fingerprint(self) -> str:
         """Return everything besides program and limits that can change a verdict.
 
-        That is the backend, Python, installed versions and the image's digest.
+        The fingerprint names the backend, Python, installed versions and the image's digest.
         """
         ...
 
