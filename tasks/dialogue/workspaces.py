@@ -18,7 +18,9 @@ class SeatWorkspace(Protocol):
         """
         ...
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> CommandResult:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> CommandResult:
         """Run a command and keep the state. Raises SandboxUnavailable."""
         ...
 

@@ -10,14 +10,20 @@ if TYPE_CHECKING:
     from tasks.language.providers.contract import ModelProvider
 
 BUILT_IN = MappingProxyType(
-    {name: f"tasks.language.providers.{name}" for name in ("embedded", "openai", "vllm", "recorded", "control")}
+    {
+        name: f"tasks.language.providers.{name}"
+        for name in ("embedded", "openai", "vllm", "recorded", "control")
+    }
 )
 GROUP = "parley.models"
 
 
 def names() -> tuple[str, ...]:
     """Return all known providers: ours, then others'. Nothing is imported."""
-    return (*BUILT_IN, *(name for name in registered_names(GROUP, BUILT_IN) if name not in BUILT_IN))
+    return (
+        *BUILT_IN,
+        *(name for name in registered_names(GROUP, BUILT_IN) if name not in BUILT_IN),
+    )
 
 
 def load(name: str) -> "ModelProvider":

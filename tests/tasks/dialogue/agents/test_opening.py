@@ -31,12 +31,16 @@ class Notes:
     async def shell(self, command: str, limits: Limits | None = None) -> CommandResult:
         raise NotImplementedError
 
-    async def run(self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b"") -> CommandResult:
+    async def run(
+        self, argv: tuple[str, ...], limits: Limits | None = None, *, stdin: bytes = b""
+    ) -> CommandResult:
         raise NotImplementedError
 
 
 @asynccontextmanager
-async def opening(until: asyncio.Event, fault: Exception | None = None) -> AsyncIterator[SeatWorkspace]:
+async def opening(
+    until: asyncio.Event, fault: Exception | None = None
+) -> AsyncIterator[SeatWorkspace]:
     SAID.append("opening")
     try:
         await until.wait()
