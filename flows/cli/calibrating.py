@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sandbox import registry as sandboxes
 from sandbox.calibration.factor import Calibration, calibration_of, find, keep
-from sandbox.calibration.measuring import Measured, measure
+from sandbox.calibration.measuring import Measurement, measure
 from sandbox.calibration.references import bundled_references, read_references
 from schemas.run import Limits
 from tasks.storage.clock import utc_now
@@ -16,7 +16,7 @@ from tasks.storage.home import Home
 class Calibrated:
     """The measurement and the calibration kept; None where a reference failed, since the sandbox is to be mended first."""
 
-    measured: Measured
+    measured: Measurement
     kept: Calibration | None
     path: Path | None
 

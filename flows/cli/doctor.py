@@ -10,7 +10,7 @@ from importlib.metadata import distributions
 from importlib.util import find_spec
 
 from sandbox import registry
-from sandbox.host.memory_cgroup import what_bounds_memory
+from sandbox.host.memory_cgroup import describe_memory_bound
 from sandbox.judging.runners.toolchains import MODULES_OF_SETS, toolchain_fault
 from schemas.errors import ParleyError, Unscorable
 from schemas.problem import SuiteKind
@@ -43,7 +43,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _try("JavaScript", lambda: _toolchain(default, "javascript"), optional=True)
     yield from _environments()
     yield from _agents()
-    yield Finding("memory limit", True, what_bounds_memory())
+    yield Finding("memory limit", True, describe_memory_bound())
     yield _try("calibration", lambda: _calibration(home))
     yield _try("benchmarks", _benchmarks)
     yield _try("home", lambda: _home(home))

@@ -145,11 +145,9 @@ def test_a_cap_stops_it_resumable_and_what_was_answered_is_not_asked_for_again(
 ) -> None:
     out = tmp_path / "out"
     stopped = build(served_home, server, out, environ, "--budget", "tokens=1")
-    assert (
-        stopped.code,
-        "the cap tokens=1 is met" in stopped.err,
-        "go on with: parley build" in stopped.err,
-    ) == (4, True, True)
+    assert stopped.code == 4
+    assert "the cap tokens=1 is reached" in stopped.err
+    assert "go on with: parley build" in stopped.err
     asked = len(server.bodies)
     assert 0 < asked < CALLS
     done = build(served_home, server, out, environ, "--budget", "tokens=1000000,hours=1")
