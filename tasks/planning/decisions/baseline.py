@@ -59,7 +59,10 @@ def await_baselines(plans: Sequence["RunPlan"]) -> None:
     }
     by_id = {plan.run_id: plan for plan in plans}
     pending = {plan.run_id for plan in plans if not plan.is_finished()}
-    finished = {plan.spec.benchmark: _finished_runs(plan) for plan in plans}
+    finished = {
+        name: _finished_runs(plan)
+        for name, plan in {plan.spec.benchmark: plan for plan in plans}.items()
+    }
     for plan in plans:
         rule, run = plan.request.decide, own[plan.run_id]
         if rule is None or _is_named(run, rule.baseline):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.reporting.events import pair_text
+from flows.night.reporting.events import pair_text, verdict
 from flows.site.narrowing import narrowing_charts
 from flows.text.results import compared_rows, result_markdown
 from schemas.night.decision import Decision, DecisionName, SequencePoint
@@ -187,6 +187,9 @@ def test_other_scores_of_a_run_that_stopped_early_have_no_interval_and_no_test(h
     ] == [None] * 7
     why = "vllm:/models/step-2 stopped once instruction_accuracy had decided it: no interval or test of other scores holds there"
     assert row["undefined_because"].startswith(why)
+    assert verdict({**row, "difference": 0.0}) == "undecided", (
+        "equal scores of a part are no equality of the whole"
+    )
     board = "select ci_low, ci_high, interval_kind from leaderboard where metric = ? and model = ?"
     with connect(home.path) as connection:
         stopped, whole = (
