@@ -135,7 +135,7 @@ def decided(differences: np.ndarray) -> tuple[Decision | None, float]:
     raise AssertionError("the last problem decides")
 
 
-def is_true(decision: Decision, mean: float) -> bool:
+def is_true(decision: str, mean: float) -> bool:
     return {"better": mean > 0, "worse": mean < 0, "equivalent": abs(mean) < NIGHT_MARGIN}.get(
         decision, True
     )
