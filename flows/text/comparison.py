@@ -92,9 +92,8 @@ def notes(pair: Sequence[Row]) -> Iterator[str]:
     """Sentences about what the numbers of one pair do not show: events, missing scores, other settings, moved judges."""
     yield from map(event_text, (row for row in pair if row["event"]))
     yield from map(decided_text, (row for row in pair if row["decision"]))
-    for row in pair:
-        if row["undefined_because"]:
-            yield f"{row['metric']}: {row['undefined_because']}"
+    for why in dict.fromkeys(row["undefined_because"] for row in pair if row["undefined_because"]):
+        yield f"{', '.join(row['metric'] for row in pair if row['undefined_because'] == why)}: {why}"
     lonely = [row for row in pair if row["n_unpaired"] or row["n_unpaired_other"]]
     if lonely:
         counts = ", ".join(
@@ -126,10 +125,7 @@ def decided_text(row: Row) -> str:
     """State what a run was decided to be against the other one, and what that means for the numbers beside it."""
     if row["interval_kind"] != SEQUENCE:
         return f"decided: {row['metric']} all_asked; no decision before the last task, so its interval and test are the usual ones"
-    return (
-        f"decided: {row['metric']} {row['decision']}, {sequence_text(row)} of all tasks, without a test."
-        " The run stopped by it: intervals and tests of other metrics are for one look only (parley help decide)"
-    )
+    return f"decided: {row['metric']} {row['decision']}, {sequence_text(row)} of all tasks, without a test"
 
 
 def moved_judge_text(n: int | None, n_changed: int | None) -> str:

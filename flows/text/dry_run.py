@@ -18,7 +18,7 @@ from flows.text.results import print_rows
 from schemas.night.budget import Budget
 from schemas.outside.display import plain_line
 from tasks.planning.dataset import reading_once
-from tasks.planning.plan import plan_run
+from tasks.planning.plan import plan_night
 from tasks.planning.request import EvaluationRequest
 from tasks.storage.home import Home
 
@@ -39,11 +39,9 @@ def show_dry_run(
         ConfigError: the budget needs a price that nobody stated.
     """
     with reading_once():
-        require_prices((plan_run(request, home) for request in requests) if budget else (), budget)
-        found = [
-            (estimate(plan), plan.skipped)
-            for plan in (plan_run(request, home) for request in requests)
-        ]
+        plans = plan_night(requests, home)
+        require_prices(plans if budget else (), budget)
+        found = [(estimate(plan), plan.skipped) for plan in plans]
     estimates = [one for one, _ in found]
     if json_output:
         for one in estimates:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flows.text.column_widths import GAP, WIDTH
-from flows.text.result_table import Record, ResultTable, interval_text, mean_text
+from flows.text.result_table import STOPPED_EARLY, Record, ResultTable, interval_text, mean_text
 from tasks.metrics.registry import heading_of
 
 _METRICS_BESIDE = 4
@@ -154,6 +154,8 @@ def _legend(table: ResultTable, headings: Mapping[str, str], width: int) -> str:
         said += (
             " n leaves out what has no value here: unscored_reason in the table scores says why."
         )
+    if any(interval_text(one) == STOPPED_EARLY for one in found):
+        said += " Stopped early: other scores decided when the run stopped, so this one has no valid interval."
     named = [
         f"{heading} = {metric}".replace(" ", "\u00a0")
         for metric, heading in headings.items()

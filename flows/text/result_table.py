@@ -13,6 +13,8 @@ from tasks.benchmarks import registry
 _MANY_SETTINGS, _FIRST_METRICS = 3, 3
 """From so many settings on, a table on the terminal has so many of its benchmark's metrics."""
 
+STOPPED_EARLY = "stopped early"
+"""Stands for the interval of a score that did not decide its run's early stop."""
 Record = Mapping[str, Any]
 """A row of the query `result_table`."""
 Results = Mapping[str, Record]
@@ -100,12 +102,12 @@ def mean_text(result: Record | None) -> str:
 
 
 def interval_text(result: Record | None) -> str:
-    """The 95% interval; empty where there is none."""
-    return (
-        ""
-        if result is None or result["ci_low"] is None
-        else f"{result['ci_low']:.3f}…{result['ci_high']:.3f}"
-    )
+    """The interval; empty where there is none, and `stopped early` where none would be valid."""
+    if result is None or result["mean"] is None:
+        return ""
+    if result["ci_low"] is None:
+        return "" if result["interval_kind"] else STOPPED_EARLY
+    return f"{result['ci_low']:.3f}…{result['ci_high']:.3f}"
 
 
 def markdown_table(table: ResultTable) -> str:
