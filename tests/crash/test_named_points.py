@@ -93,5 +93,5 @@ def stop(night: Night, kill: Kill) -> None:
     ended = night.run([kill], (*night.arguments(), "--workers", "1"))
     assert time.monotonic() - night.happened[-1].at < END_LIMIT_S + 2, kill
     assert ended.code == (TERMINATED if signal.SIGTERM in kill.signals else INTERRUPTED), f"{kill}: {ended}"
-    assert ended.err.count("go on with: parley run crash.six") == 1, f"{kill}: {ended}"
+    assert ended.err.count("resume with: parley run crash.six") == 1, f"{kill}: {ended}"
     assert not any(word in ended.err for word in ("Traceback", "leaked")), f"{kill}: {ended}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
-from flows.cli.commands.run import EMBEDDER_HELP
+from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
 from flows.cli.panels import ENDPOINTS, EXECUTION, LAYOUT, PanelCommand
 from schemas.errors import (
     BudgetSpent,
@@ -52,7 +52,7 @@ def build(
         typer.Option(
             metavar="[ROLE=]SPEC",
             help="Build from the latest finished run of each setting of this model. For a dataset:"
-            " the model to call for a role (default: `model`), {MODEL_HELP}. Repeatable.",
+            f" the model to call for a role (default: `model`), {MODEL_HELP}. Repeatable.",
         ),
     ] = None,
     judge: Annotated[

@@ -26,9 +26,9 @@ Decide = Annotated[
     str | None,
     typer.Option(
         metavar="baseline=…,…",
-        help="Stop the run early once it is better than, worse than or equivalent to a baseline:"
-        " baseline=MODEL|RUN|predecessor[,margin=0.03,alpha=0.05,metric=NAME…]. Default: `off`,"
-        " play all problems.",
+        help="Stop the run early once it is better than, worse than or equivalent to a baseline."
+        " Keys: baseline=MODEL|RUN|predecessor, margin=0.03, alpha=0.05, metric=NAME."
+        " Default: `off`, play all problems. See `parley help decide`.",
         rich_help_panel=COMPARISON,
     ),
 ]

@@ -42,7 +42,10 @@ def print_profile(
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
-    """Send six small requests to an endpoint, and print the profile detected from its answers."""
+    """Send six test requests, and print the endpoint's profile.
+
+    The profile contains the parameters and message forms that the endpoint accepts.
+    """
     import asyncio
 
     from tasks.language.probing import probe_endpoint

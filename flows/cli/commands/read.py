@@ -110,12 +110,12 @@ def sql(
 def list_things(
     kind: Annotated[
         Listing,
-        typer.Argument(metavar="KIND", help=f"One of {', '.join(kind.value for kind in Listing)}."),
+        typer.Argument(metavar="KIND", help="Kind of items to list."),
     ],
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="With `benchmarks`: describe this BENCHMARK or BENCHMARK.SETTING.",
             autocompletion=names_of("benchmarks"),
         ),
@@ -177,7 +177,7 @@ def why_rerun(
     run_b: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN_B]",
+            metavar="RUN_B",
             help="Run to compare with. Default: the earlier state of RUN_A.",
             autocompletion=names_of("runs"),
         ),
@@ -197,7 +197,7 @@ def report(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NIGHT]",
+            metavar="NIGHT",
             help="Night to report: an id, or its first characters. Default: the latest night.",
         ),
     ] = None,

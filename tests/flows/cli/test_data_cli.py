@@ -137,7 +137,7 @@ def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("data", "show", "humaneval", "--routes"), 2, ["graded alike", "--routes"]),
+        (("data", "show", "humaneval", "--routes"), 2, ["graded in the same way", "--routes"]),
         (("data", "get", "longmemevl"), 2, ["unknown dataset 'longmemevl'", "Did you mean 'longmemeval'?", "`parley data`"]),
         (("data", "get", "talk2code/talk2code"), 2, ["cannot be fetched", "not public", "parley build talk2code-dialogues"]),
         (

@@ -66,12 +66,12 @@ def test_keys_behind_a_spec_are_fields_of_the_model(role: Role, text: str, spec:
 @pytest.mark.parametrize(
     ("role", "text", "message"),
     [
-        ("subject", "openai:m,temprature=1", "unknown key 'temprature' of --subject.*Do you mean temperature?"),
+        ("subject", "openai:m,temprature=1", "unknown key 'temprature' of --subject.*Did you mean temperature?"),
         ("embedder", "openai:m,temperature=1", "unknown key 'temperature' of --embedder"),
         ("simulator", "openai:m,agent=chain_of_thought", "unknown key 'agent' of --simulator"),
         ("judge", "openai:m,request=1", r"write request\.NAME=VALUE"),
         ("judge", "openai:m,max_tokens.a=1", "write max_tokens=VALUE"),
-        ("judge", "openai:m,max_tokens=1,max_tokens=2", "max_tokens is given twice"),
+        ("judge", "openai:m,max_tokens=1,max_tokens=2", "max_tokens occurs twice"),
         ("subject", "openai:m,request.effort=low", "'effort=\"low\"'"),
     ],
 )
@@ -83,5 +83,5 @@ def test_a_faulty_key_is_refused(role: Role, text: str, message: str) -> None:
 def test_a_judges_own_key_wins_over_the_flag_of_all_judges_and_a_subjects_contradicts_it() -> None:
     flags, own = {"temperature": ["0.2"], "request": ["top_k=1"]}, {"temperature": ["0.7"], "request": ["top_k=2"]}
     assert fields_of("judge", flags, own) == {"temperature": 0.7, "request": {"top_k": 2}}
-    with pytest.raises(UsageError, match="--temperature and the key temperature behind --subject say the same"):
+    with pytest.raises(UsageError, match="--temperature and temperature in --subject set the same value"):
         fields_of("subject", flags, own)

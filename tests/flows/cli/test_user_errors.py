@@ -46,7 +46,7 @@ GOLD = (*SAMPLE, "--model", "control:gold")
             2,
             ["unknown export 'codeif-nothing'; known: inspect", "parley export --help"],
         ),
-        (("show", "abc"), 2, ["no episode 'abc'", "parley list episodes"]),
+        (("show", "abc"), 2, ["no episode begins with 'abc'", "parley list episodes"]),
         (("import", "codeif", ".", "--model", "m", "--out", "x.jsonl"), 2, ["base"]),
         (("export", "recording", "--run", "abc", "--out", "x.jsonl"), 2, ["no run 'abc'"]),
         ((*GOLD, "--price", "-1", "1"), 2, ["usd_per_million_input = -1.0"]),
@@ -182,7 +182,7 @@ def test_staging_counts_add_up(home: Path, tmp_path: Path) -> None:
     [
         (TimeoutError(), ["did not answer", "(TimeoutError, in wait_in_vain of test_user_errors.py)", "same command", "logs"]),
         (ConnectionRefusedError(111, "Connection refused"), ["ConnectionRefusedError: [Errno 111] Connection refused", "doctor"]),
-        (PermissionError(13, "Permission denied", "/etc/lake"), ["Permission denied: '/etc/lake'. Check your rights there"]),
+        (PermissionError(13, "Permission denied", "/etc/lake"), ["Permission denied: '/etc/lake'. Check the file's permissions"]),
     ],
     ids=lambda value: type(value).__name__,
 )

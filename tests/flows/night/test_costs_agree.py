@@ -25,7 +25,7 @@ PRICES = {"subject": (1.25, 10.0), "simulator": (0.1, 0.4), "judge": (0.5, 2.0)}
 USD = {role: (TOKENS[role][0] * PRICES[role][0] + TOKENS[role][1] * PRICES[role][1]) / 1e6 for role in ROLES}
 _PAID = re.compile(r"paid: (\d+) model calls, (\d+) tokens in and (\d+) out, (\S+) USD")
 _RUN = re.compile(r"\(run ([0-9a-f]{12})\)")
-_DRIFT = re.compile(r"(\d+) requests for the drift of its judges")
+_DRIFT = re.compile(r"(\d+) requests to measure judge drift")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def test_all_places_agree(standing_home: Path, tmp_path: Path, monkeypatch: pyte
         text = (tmp_path / "site" / page).read_text(encoding="utf-8")
         assert all(f"<td>{number(value)}</td>" in text for value in paid[3:] if value is not None), page
     told = parley(home, "report").out
-    assert all(f"{paid[at]:.6g} USD{more}" in told for at, more in ((3, ""), (4, " for served hours")) if paid[at] is not None)
+    assert all(f"{paid[at]:.6g} USD{more}" in told for at, more in ((3, ""), (4, " for server hours")) if paid[at] is not None)
 
     again = parley(home, *asked, "--seed", "1", "--dry-run").json()
     assert (again["learned_from"], again["hours_unknown"]) == ("model", [])

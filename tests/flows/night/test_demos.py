@@ -47,7 +47,7 @@ def test_a_dry_run_of_several_runs_adds_them_up(tmp_path: Path, capsys: pytest.C
     model = priced.model.model_copy(update={"usd_per_million_input": 1000.0, "usd_per_million_output": 10_000.0})
     show_dry_run(Home(tmp_path), [priced.model_copy(update={"model": model}), free], json_output=False)
     said = capsys.readouterr().out
-    assert "In all: 1 call and 1 of simulators, " in said
+    assert "Total: 1 call, 1 simulator call, " in said
     assert "1 of 2 runs without a price" in said
 
 

@@ -75,7 +75,7 @@ def test_a_run_whose_server_ends_at_its_start_keeps_its_id_its_reason_and_its_ti
     assert "no such device" in run["withheld_reason"]
     told = parley(standing_home, "report").out
     assert f"failed (run {run['run_id'][:12]})\n  failed: model vllm:stillborn: its server ended at its start" in told
-    assert "0 played anew" in told
+    assert "0 played" in told
     assert "time: " in told
     assert [row["run_id"] for row in ask(standing_home, "SELECT run_id FROM failed_runs WHERE model = 'vllm:stillborn'")] == [
         run["run_id"]

@@ -1,4 +1,4 @@
-"""Tables in a pipe are 100 wide at most: texts are folded, nothing of them is lost, and numbers stay whole."""
+"""Tables in a pipe are 80 wide at most: texts are folded, nothing of them is lost, and numbers stay whole."""
 
 from itertools import pairwise
 from typing import Any
@@ -52,7 +52,7 @@ def test_heads_stand_in_one_line_where_there_is_room() -> None:
     assert fitted_widths(("input tokens", "n"), [("7", "1")], (True, True), 80) == [12, 1]
 
 
-def test_a_run_is_listed_in_a_hundred_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_listed_in_eighty_characters(capsys: pytest.CaptureFixture[str]) -> None:
     run: dict[str, Any] = {
         "run_id": "be438a8f999d69fd7d5ead03800b7b66",
         "setting": "convcode.live[f_c,f_e*,f_v*]",

@@ -52,7 +52,7 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
         " control:empty  –      n=0   –      n=0   –            –",
         "                38 unscored  38 unscored",
         "",
-        " Mean and n, the 95% interval below; then what a fault left unscored.",
+        " Mean and n, the 95% interval below; then the number of values that faults left unscored.",
         " IA = instruction_accuracy · CA = conversation_accuracy_strict ·",
         " CA share = conversation_accuracy_fraction · IFR = instruction_forgetting_ratio",
         "",
@@ -62,7 +62,7 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
 def test_what_has_no_value_by_its_nature_is_said_of(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed([record("codeif.static", "instruction_accuracy", 0.5, n_not_applicable=4)], capsys)
     said = " ".join("\n".join(lines).split())
-    assert "n leaves out what has no value here: unscored_reason in the table scores says why." in said
+    assert "n excludes values that do not apply: see unscored_reason in the table scores." in said
 
 
 def test_what_differs_between_rows_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,7 +175,7 @@ def test_contexts_that_an_option_cuts_are_estimated_as_they_are_sent(tmp_path: P
 def test_a_dry_run_says_that_dialogues_may_end_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked: Sequence[EvaluationRequest] = (request("live[model]", DEAR),)
     show_dry_run(Home(tmp_path), asked, json_output=False)
-    assert "those of usual dialogues" in capsys.readouterr().out
+    assert "Dialogues that can end early are estimated" in capsys.readouterr().out
     show_dry_run(Home(tmp_path), asked, json_output=True)
     assert json.loads(capsys.readouterr().out)["simulator_calls"] == len(ANSWERS) * (N_ROUNDS - 1)
 
@@ -195,7 +195,7 @@ def test_a_dry_run_names_the_keys_that_are_not_set(
     monkeypatch.delenv("SPEAKER_KEY", raising=False)
     show_dry_run(Home(tmp_path), asked, json_output=False)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "not set: OPENAI_API_KEY (key of openai:m); SPEAKER_KEY (key of openai:s)"
+    assert last == "API keys not set: OPENAI_API_KEY (for openai:m); SPEAKER_KEY (for openai:s)"
     show_dry_run(Home(tmp_path), asked, json_output=True)
     lines = [json.loads(line)["keys_not_set"] for line in capsys.readouterr().out.splitlines()]
     assert lines == [

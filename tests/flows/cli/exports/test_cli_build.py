@@ -86,20 +86,20 @@ def test_what_can_be_built_is_listed_with_what_it_is_made_from(home: Path, monke
     ("arguments", "said"),
     [
         (("constructed-pears", "--model", "x"), ["'constructed-pears'", "constructed-pairs", WHAT]),
-        ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "made from runs"]),
-        ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "made from runs"]),
+        ((WHAT, "--model", MODEL, "--limit", "3"), [WHAT, "built from finished runs"]),
+        ((WHAT, "--model", MODEL, "--budget", "tokens=9"), [WHAT, "built from finished runs"]),
         (
             ("codeif-repos", "--out", "x", "--budget", "hours=1"),
-            ["codeif-repos", "Only --checkout, --only and"],
+            ["codeif-repos", "takes only --checkout, --fetch, --only and"],
         ),
         (("codeif-repos", "--out", "x", "--resource", "project=y"), ["unknown resource 'project' of codeif-repos", "projects"]),
         (("codeif-repos", "--out", "x", "--resource", "projects=y"), ["y: no list of projects"]),
-        (("codeif-repos", "--out", "x", "--checkout", "here"), ["--checkout 'here' is not of the form OWNER/NAME=PATH"]),
+        (("codeif-repos", "--out", "x", "--checkout", "here"), ["--checkout 'here' does not have the form OWNER/NAME=PATH"]),
         (
             ("constructed-pairs", "--model", "control:empty", "--out", "x", "--budget", "tokens=9,then=subsample"),
             ["then=subsample", "all files or none", "--limit"],
         ),
-        (("constructed-pairs", "--run", "abc"), ["made by model calls", "--model"]),
+        (("constructed-pairs", "--run", "abc"), ["built by model calls", "--model"]),
         (("constructed-pairs", "--model", "control:empty"), ["--out DIR"]),
         (("constructed-pairs", "--model", "control:empty", "--out", "x"), ["--judge SPEC"]),
         (("constructed-pairs", "--model", "a:1", "--model", "model=b:2", "--out", "x"), ["'model'", "a:1 and b:2"]),
@@ -150,9 +150,9 @@ def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -
     with pytest.raises(UnknownName, match=r"unknown build 'convcode-log'; known: .*convcode-logs"):
         build(Home.at(home), "convcode-log", (), MODEL, out, replace=False)
     for runs, model in (((), None), ((run.run_id,), MODEL)):
-        with pytest.raises(UsageError, match="by --run RUN, or their model by --model MODEL"):
+        with pytest.raises(UsageError, match="pass either --run RUN or --model MODEL"):
             told(home, out, *runs, model=model)
-    with pytest.raises(UsageError, match=rf"{none.run_id} is of convcode\.live\[none\]; this is built from convcode\."):
+    with pytest.raises(UsageError, match=rf"{none.run_id} has setting convcode\.live\[none\], but this build needs convcode\."):
         told(home, out, none.run_id)
     with pytest.raises(UsageError, match=rf"{open_run.run_id} is incomplete, not finished"):
         told(home, out, open_run.run_id)
