@@ -7,9 +7,7 @@ from flows.text.results import print_rows
 
 _HEADS = (
     "rubric",
-    "pair",
-    "first",
-    "second",
+    "raters",
     "n",
     "missing",
     "episodes",
@@ -21,10 +19,11 @@ _HEADS = (
 
 def print_agreement(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of the query `agreement`."""
-    fields = ("pair", "first", "second", "n", "n_missing", "n_episodes", "share_equal")
+    fields = ("n", "n_missing", "n_episodes", "share_equal")
     cells = [
         (
             f"{row['rubric']}: {row['dimension']}",
+            f"{row['first']} and {row['second']}",
             *(row[name] for name in fields),
             _kappa(row, "kappa", "kappa"),
             _kappa(row, "weighted_kappa", "weighted"),

@@ -11,6 +11,8 @@ from tasks.storage.home import Home
 
 COLUMNS = ("dataset", "source", "licence", "rows", "size", "sha256", "here")
 _DIGITS = 7
+_DASH = "–"
+"""Cell of an unknown fact."""
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
@@ -52,9 +54,9 @@ def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
         record["name"],
         _short_source(record["sources"]),
         record["licence"],
-        UNKNOWN if record["rows"] is None else f"{record['rows']:,}",
-        UNKNOWN if record["bytes"] is None else size_text(record["bytes"]),
-        digest[:_DIGITS] if digest else UNKNOWN,
+        _DASH if record["rows"] is None else f"{record['rows']:,}",
+        _DASH if record["bytes"] is None else size_text(record["bytes"]),
+        digest[:_DIGITS] if digest else _DASH,
         ", ".join(filter(None, (here, f"{record['staged']:,} staged" if record["staged"] else ""))),
     )
 

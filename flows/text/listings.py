@@ -1,6 +1,8 @@
 """Tables of `parley list`."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flows.text.reasons import in_three_lines
@@ -43,6 +45,8 @@ _HEADS = {
 }
 _DIGITS = 12
 """Characters of a shortened digest. The first characters of a run's id identify the run."""
+_NUMBERS = re.compile(r"\b(\d+)(?:\|\d+){4,}\|(\d+)\b")
+"""Choices of an option that are at least six numbers. A table shows only the first and the last."""
 _MINUTES = len("2026-01-01T00:00")
 _FAULTS = {"owed": "pending", "infra": "infra", "unscored": "unscored"}
 """Suffix of a count's column -> its word in the table."""
@@ -56,6 +60,16 @@ def printed_listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Ro
     visible = [c for c in columns if c.removeprefix("n_") not in _FAULTS and c not in _HIDDEN]
     heads = tuple(_HEADS.get(column, column.replace("_", " ")) for column in visible)
     return heads, [tuple(row[column] for column in visible) for row in printed]
+
+
+def printed_metrics(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Rows]]:
+    """Yield title and table of each benchmark's metrics.
+
+    Without a column for the benchmark, the names of metrics fit whole.
+    """
+    for benchmark, metrics in groupby(rows, key=lambda row: row[2]):
+        table = [(metric, version, about) for metric, version, _, about in metrics]
+        yield f"Metrics of {benchmark}", (("metric", "version", "about"), table)
 
 
 def reason_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
@@ -83,6 +97,8 @@ def _printed(row: dict[str, Any]) -> dict[str, Any]:
         row["status"] = "released" if row["released_because"] else row["status"]
     for digest in row.keys() & {"run_id", "weights_digest"}:
         row[digest] = row[digest][:_DIGITS]
+    if "options" in row:
+        row["options"] = _NUMBERS.sub(r"\1|…|\2", row["options"])
     if "finished_at" in row:
         row["finished_at"] = row["finished_at"][:_MINUTES].replace("T", " ")
     return row

@@ -135,7 +135,7 @@ def list_things(
     """
     from flows.text.benchmark_listing import described as benchmark_lines
     from flows.text.benchmark_listing import printed_rows as printed_benchmarks
-    from flows.text.listings import listing, printed_listing, reason_lines
+    from flows.text.listings import listing, printed_listing, printed_metrics, reason_lines
 
     if name is not None and kind is not Listing.BENCHMARKS:
         raise UsageError(f"`parley list {kind.value}` takes no name. Remove {name!r}")
@@ -155,6 +155,10 @@ def list_things(
     else:
         from flows.text.results import print_rows
 
+        if kind is Listing.METRICS:
+            for title, (heads, cells) in printed_metrics(rows):
+                print_rows(title, heads, cells)
+            return
         is_benchmarks = kind is Listing.BENCHMARKS
         print_rows(
             "", *(printed_benchmarks(rows) if is_benchmarks else printed_listing(columns, rows))

@@ -40,8 +40,8 @@ def record(home: Path, name: str) -> dict[str, object]:
 
 
 def test_the_table_names_source_licence_and_what_is_not_known(home: Path) -> None:
-    printed = parley(home, "data").out
-    for part in ("Public datasets of unidial", "snap-research/locomo", "1,986", "CC BY 4.0", "not known", "not public"):
+    printed = parley(home, "data", environ={"COLUMNS": "120"}).out
+    for part in ("Public datasets of unidial", "snap-research/locomo", "1,986", "CC BY 4.0", " – ", "not public"):
         assert part in printed
     known = record(home, "humaneval")
     assert (known["licence"], known["rows"], known["bytes"]) == ("MIT", 164, 44877)
@@ -55,7 +55,7 @@ def test_a_dataset_is_fetched_once_and_found_by_its_name(home: Path, hub: Hub) -
     assert [(one["name"], one["was_there"], sorted(one["files"])) for one in got] == [("multi_if", False, [CSV])]
     assert (Path(got[0]["folder"]) / CSV).read_bytes() == SAMPLE
     again = parley(home, "data", "get", "unidial/multi_if", environ=NOWHERE)
-    assert "multi_if: is here, verified: 1 file" in again.out
+    assert "multi_if: already here, verified: 1 file" in again.out
     assert "parley run unidial.multi_if --data multi_if --model SPEC" in again.out
     staged = parley(home, "stage", "unidial", "--data", "multi_if", "--json").json()
     assert staged["staged"] > 0
@@ -107,7 +107,7 @@ def test_without_a_network_a_command_says_which_file_to_bring_and_a_brought_one_
 
 
 def test_routes_of_a_dataset_are_shown_without_its_files_and_without_a_network(home: Path) -> None:
-    printed = parley(home, "data", "show", "swebench_verified", "--routes", environ=NOWHERE).out
+    printed = parley(home, "data", "show", "swebench_verified", "--routes", environ=NOWHERE | {"COLUMNS": "120"}).out
     for part in ("django/django", "3.0 to 3.2", "bin/test -C --verbose", "500 rows: 500 have a runner", "public web pages"):
         assert part in printed
     routes = parley(home, "data", "show", "swebench_verified", "--routes", "--json", environ=NOWHERE).json()

@@ -87,7 +87,7 @@ def test_a_kappa_stands_with_its_interval_or_says_why_there_is_none(capsys: pyte
     print_agreement([pair | counts | known | words | {"weighted_undefined_because": "the ratings are words"}])
     shown = lines(capsys)
     assert max(map(len, shown)) <= WIDTH
-    *_, kappa, weighted = columns_of(shown, 10)
+    *_, kappa, weighted = columns_of(shown, 8)
     assert kappa == "0.40-1.00…1.00"
     assert weighted == "theratingsarewords"
 

@@ -52,7 +52,8 @@ def test_a_run_is_a_row_and_a_metric_a_column_with_interval_n_and_what_is_unscor
         " control:empty  –      n=0   –      n=0   –            –",
         "                38 unscored  38 unscored",
         "",
-        " Mean and n, the 95% interval below; then the number of values that faults left unscored.",
+        " Mean and n, the 95% interval below; then the number of values that faults left",
+        " unscored.",
         " IA = instruction_accuracy · CA = conversation_accuracy_strict ·",
         " CA share = conversation_accuracy_fraction · IFR = instruction_forgetting_ratio",
         "",
@@ -81,9 +82,8 @@ LIVE = ("convcode.live[f_c]", "convcode.live[f_c,f_e]", "convcode.live[f_c,f_e*,
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_tables_fit(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal; in a pipe they are 100 wide. Of many settings the first metrics stand there, of few settings all."""
+    """As wide as COLUMNS says. Of many settings the first metrics stand there, of few settings all."""
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("flows.text.result_print.WIDTH", width)
     names = [f"openai:laboratory/Some-Coder-7B-Instruct-checkpoint-{step:06}-learning-rate-3e-5-final" for step in (1000, 2000)]
     metrics = registry.load("convcode").scores.metrics
     many = [record(s, metric, 0.5, model="embedded:smollm2") for s in LIVE for metric in metrics]
