@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands.key_values import BudgetCaps, parse_budget, parse_options, parse_resources
+from flows.cli.commands.layout import lay_out
 from flows.cli.commands.run import EMBEDDER_HELP, MODEL_HELP
 from flows.cli.panels import ENDPOINTS, EXECUTION, LAYOUT, PanelCommand
 from schemas.errors import (
@@ -18,7 +19,6 @@ from schemas.errors import (
     InfraError,
     ParleyError,
     UnknownName,
-    UsageError,
 )
 from schemas.outside.display import plain_line
 from tasks.storage.home import find_home
@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def build(
-    what: Annotated[
+    build_name: Annotated[
         str,
         typer.Argument(metavar="BUILD", help="Name of a build; `parley list builds` shows all."),
     ],
@@ -178,7 +178,7 @@ def build(
     """
     from tasks.benchmarks.known_builds import builds, constructions, layouts
 
-    if what in layouts():
+    if build_name in layouts():
         if (
             any(
                 (
@@ -198,43 +198,46 @@ def build(
             or out is None
         ):
             raise ConfigError(
-                f"{what} lays files out in a folder. It needs --out DIR, and takes only"
+                f"{build_name} lays files out in a folder. It needs --out DIR, and takes only"
                 " --checkout, --fetch, --only and --resource beside it"
             )
         checkouts = parse_options(checkout or [], "--checkout", CHECKOUT)
         places = parse_options(resource or [], "--resource", "NAME=PATH")
-        _lay_out(what, out, checkouts, only or (), places, fetch, json_output)
+        lay_out(build_name, out, checkouts, only or (), places, fetch, json_output)
         return
     if checkout or only or fetch:
         raise ConfigError(
-            f"{what} does not lay files out, so --checkout, --only and --fetch have no effect."
+            f"{build_name} does not lay files out, so --checkout, --only and --fetch have no"
+            " effect."
             f" Remove them, or choose one of {', '.join(layouts())}"
         )
-    if what in builds():
+    if build_name in builds():
         if (
             any((judge, embedder, data, dataset_version, option, limit, dry_run, budget, resource))
             or len(model or ()) > 1
         ):
             raise ConfigError(
-                f"{what} is built from finished runs. It takes --run or one --model, and only"
+                f"{build_name} is built from finished runs. It takes --run or one --model, and only"
                 " --out and --force beside them"
             )
-        _from_runs(what, run or (), model[0] if model else None, out or LOGS, force, json_output)
+        _from_runs(
+            build_name, run or (), model[0] if model else None, out or LOGS, force, json_output
+        )
         return
-    if what not in constructions():
+    if build_name not in constructions():
         raise UnknownName(
             "build",
-            what,
+            build_name,
             sorted((*builds(), *constructions(), *layouts())),
             "`parley list builds` shows them",
         )
     if run:
         raise ConfigError(
-            f"{what} is built by model calls, so --run has no effect. Remove it, and pass the"
+            f"{build_name} is built by model calls, so --run has no effect. Remove it, and pass the"
             " models with --model"
         )
     if out is None and not dry_run:
-        raise ConfigError(f"{what} writes a folder of files. Pass the folder with --out DIR")
+        raise ConfigError(f"{build_name} writes a folder of files. Pass the folder with --out DIR")
     from sandbox.registry import default_name
     from tasks.planning.request import BuildRequest, ModelRequest
 
@@ -247,14 +250,14 @@ def build(
 
     specs = _role_specs([*(model or []), *([f"judge={judge}"] if judge else [])])
     request = BuildRequest(
-        what=what,
+        what=build_name,
         roles={role: model_request(role, spec) for role, spec in specs.items()},
         embedder=model_request("embedder", embedder) if embedder else None,
         data=data,
         dataset_version=dataset_version,
         options=parse_options(option or []),
         limit=limit,
-        resources=parse_resources(resource or [], what.partition("-")[0]),
+        resources=parse_resources(resource or [], build_name.partition("-")[0]),
         concurrency=concurrency,
         sandbox=sandbox or default_name(),
         out=str((out or Path()).absolute()),
@@ -296,78 +299,22 @@ def _role_specs(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _from_runs(
-    what: str, runs: Sequence[str], model: str | None, out: Path, force: bool, json_output: bool
+    build_name: str,
+    runs: Sequence[str],
+    model: str | None,
+    out: Path,
+    force: bool,
+    json_output: bool,
 ) -> None:
     from flows.cli.exports.building import build as build_files
 
-    lines = build_files(find_home(), what, runs, model, out, replace=force)
+    lines = build_files(find_home(), build_name, runs, model, out, replace=force)
     if json_output:
         print(json.dumps({"out": str(out), "built": lines}))
         return
     for line in lines:
         print(line)
     print(f"in {out}")
-
-
-def _lay_out(
-    what: str,
-    out: Path,
-    checkouts: dict[str, str],
-    only: Sequence[str],
-    resources: dict[str, str],
-    fetch: bool,
-    json_output: bool,
-) -> None:
-    from tasks.benchmarks.known_builds import layouts
-
-    layout = layouts()[what]
-    for name in resources.keys() - {layout.listing}:
-        raise UnknownName("resource", name, (layout.listing,), of=what)
-    places = {name: Path(path).absolute() for name, path in checkouts.items()}
-    listing = Path(resources[layout.listing]).absolute() if resources else None
-    lines = [
-        *layout.lay_out(
-            out.absolute(),
-            places,
-            only,
-            lambda name: print(f"{name} …", file=sys.stderr),
-            listing,
-            fetch,
-        )
-    ]
-    lines += _environments(what, out.absolute())
-    if json_output:
-        print(json.dumps({"out": str(out), "built": list(lines)}))
-    else:
-        print("\n".join((*lines, f"in {out}")))
-    if any(": FAILED: " in line for line in lines):
-        raise ParleyError(
-            "some files could not be laid out: see FAILED above. Type the same command again to"
-            " retry them"
-        )
-
-
-def _environments(what: str, out: Path) -> list[str]:
-    """Run the tasks' own tests in the files laid out, and return a line for each fault."""
-    from sandbox.registry import default_name
-    from tasks.benchmarks.known_builds import layouts
-    from tasks.benchmarks.registry import load
-    from tasks.planning.dataset import furnished_data
-    from tasks.planning.environment_check import environment_lines
-
-    benchmark = load(what.partition("-")[0])
-    version, resources = benchmark.data.default_version, {layouts()[what].resource: str(out)}
-    if not out.is_dir():
-        return []
-    try:
-        staged = furnished_data(benchmark, None, version, find_home(), resources, default_name())
-    except UsageError:
-        return [
-            f"not checked, because no tasks are staged. Run `parley stage {benchmark.name} --data"
-            " DIR`, then this command again"
-        ]
-    n_whole = sum(dialog.tree is not None and not dialog.is_sourceless for dialog in staged.dialogs)
-    return [f"{n_whole} tasks pass their own tests here", *environment_lines(staged.dialogs)]
 
 
 def _make(request: "BuildRequest", budget: "Budget | None", json_output: bool) -> None:

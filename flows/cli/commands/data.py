@@ -72,7 +72,7 @@ def stage(
 
 
 def import_data(
-    what: Annotated[
+    kind: Annotated[
         str,
         typer.Argument(
             metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}."
@@ -110,7 +110,7 @@ def import_data(
     benchmark without rubrics accepts any. `parley agreement` shows how far raters agree. Exit code
     3: some rows went to quarantine.
     """
-    if what == RATINGS:
+    if kind == RATINGS:
         if model is not None or out is not None:
             raise UsageError(
                 "--model and --out have no effect on ratings. Type: parley import ratings FILE.csv"
@@ -118,10 +118,10 @@ def import_data(
         return _import_ratings(source, json_output)
     if model is None or out is None:
         raise UsageError(
-            f"--model and --out are missing. Type: parley import {what} {source} --model NAME"
+            f"--model and --out are missing. Type: parley import {kind} {source} --model NAME"
             " --out FILE"
         )
-    _import_recording(what, source, model, out)
+    _import_recording(kind, source, model, out)
     return 0
 
 
@@ -195,7 +195,7 @@ def _print_quarantine(quarantined: Sequence["QuarantinedRow"]) -> None:
 
 
 def export(
-    what: Annotated[
+    export_name: Annotated[
         str,
         typer.Argument(
             metavar="EXPORT",
@@ -244,24 +244,24 @@ def export(
         is_folder,
     )
 
-    if what == judged.RATING_SHEET:
+    if export_name == judged.RATING_SHEET:
         _export_sheet(run or (), out, rubric, seed, limit)
         return
     if (rubric, seed, limit) != (None, None, None):
         raise UsageError(
-            f"--rubric, --seed and --limit have no effect on {what}, only on"
+            f"--rubric, --seed and --limit have no effect on {export_name}, only on"
             f" {judged.RATING_SHEET}. Remove them"
         )
-    if what == dataset_folder.NAME:
+    if export_name == dataset_folder.NAME:
         print(f"{out}: {dataset_folder.export_dataset(find_home(), run or (), out)} rows")
         return
-    if what == inspect_logs.NAME:
+    if export_name == inspect_logs.NAME:
         if not run:
-            raise UsageError(f"{what} needs --run RUN. `parley list runs` shows all runs")
+            raise UsageError(f"{export_name} needs --run RUN. `parley list runs` shows all runs")
         print(f"{out}: {inspect_logs.export_inspect(find_home(), run, out)} samples")
         return
     try:
-        writes_folder = what not in (RECORDING, judged.JUDGEMENTS) and is_folder(what)
+        writes_folder = export_name not in (RECORDING, judged.JUDGEMENTS) and is_folder(export_name)
     except UnknownName as error:
         exports = (
             inspect_logs.NAME,
@@ -271,15 +271,17 @@ def export(
             *error.known,
         )
         raise UnknownName(error.kind, error.value, exports, error.remedy) from error
-    if what not in (RECORDING, judged.JUDGEMENTS) and not writes_folder:
-        print(f"{out}: {export_table(find_home(), what, run or (), out)} rows")
+    if export_name not in (RECORDING, judged.JUDGEMENTS) and not writes_folder:
+        print(f"{out}: {export_table(find_home(), export_name, run or (), out)} rows")
         return
     if run is None or len(run) != 1:
-        raise UsageError(f"{what} needs exactly one --run RUN. `parley list runs` shows all runs")
+        raise UsageError(
+            f"{export_name} needs exactly one --run RUN. `parley list runs` shows all runs"
+        )
     if writes_folder:
-        print(f"{out}: {export_folder(find_home(), what, run[0], out)} files")
+        print(f"{out}: {export_folder(find_home(), export_name, run[0], out)} files")
         return
-    write = export_recording if what == RECORDING else judged.export_judgements
+    write = export_recording if export_name == RECORDING else judged.export_judgements
     print(f"{out}: {write(find_home(), run[0], out)} answers")
 
 

@@ -1,8 +1,6 @@
 """`parley run`: evaluation of one model on one setting."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,22 +15,22 @@ from flows.cli.commands.key_values import (
     parse_refused,
     parse_resources,
 )
-from flows.cli.commands.role_options import (
-    KEYS_HELP,
-    RoleValues,
-    fields_of,
-    split_spec,
-    with_role_options,
+from flows.cli.commands.role_options import KEYS_HELP, RoleValues, with_role_options
+from flows.cli.commands.role_requests import (
+    Price,
+    judge_requests,
+    price_fields,
+    role_request,
+    simulator_request,
 )
 from flows.cli.completion import names_of
 from flows.cli.panels import COMPARISON, DATA, EMBEDDER, ENDPOINT, EXECUTION, QUALITY, PanelCommand
-from schemas.errors import ConfigError, UsageError
+from schemas.errors import UsageError
 from tasks.benchmarks.registry import FIRST
-from tasks.planning.role_keys import Role
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from tasks.planning.request import ModelRequest
+    pass
 
 MODEL_HELP = (
     "embedded:smollm2 | openai:MODEL[@BASE_URL] | vllm:PATH_OR_REPO | recorded:FILE |"
@@ -40,7 +38,6 @@ MODEL_HELP = (
 )
 EMBEDDER_HELP = "bge-m3[@FOLDER] | embedded:minilm | openai:MODEL[@BASE_URL]"
 _SPEC = "SPEC[,KEY=VALUE...]"
-Price = tuple[float, float] | None
 
 
 def add_to(app: typer.Typer) -> None:
@@ -275,7 +272,9 @@ def run(
     from tasks.planning.participants.judges import refuse_needless_judges
     from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest
 
-    subject_request = _request("subject", _subject_spec(model, subject), roles, _prices(price))
+    subject_request = role_request(
+        "subject", _subject_spec(model, subject), roles, price_fields(price)
+    )
     request = EvaluationRequest(
         model=subject_request,
         benchmark=BenchmarkRequest(
@@ -290,9 +289,13 @@ def run(
             samples=samples,
             seed=seed,
         ),
-        simulator=simulator_request(simulator, subject_request, roles, _prices(simulator_price)),
-        judges=judge_requests(judge or [], roles, _prices(judge_price)),
-        embedder=_request("embedder", embedder, roles, {"usd_per_million_input": embedder_price})
+        simulator=simulator_request(
+            simulator, subject_request, roles, price_fields(simulator_price)
+        ),
+        judges=judge_requests(judge or [], roles, price_fields(judge_price)),
+        embedder=role_request(
+            "embedder", embedder, roles, {"usd_per_million_input": embedder_price}
+        )
         if embedder
         else None,
         refused=parse_refused(refused),
@@ -333,75 +336,3 @@ def _subject_spec(argument: str | None, option: str | None) -> str:
             f"the model under test is missing. Pass it with --model SPEC: {MODEL_HELP}"
         )
     return text
-
-
-def _prices(price: Price) -> Mapping[str, Any]:
-    return {"usd_per_million_input": price[0], "usd_per_million_output": price[1]} if price else {}
-
-
-def _request(
-    role: Role,
-    text: str,
-    roles: RoleValues,
-    prices: Mapping[str, Any],
-    also: Mapping[str, Any] = MappingProxyType({}),
-) -> "ModelRequest":
-    """Return the request for a role's model.
-
-    Args:
-        role: the role.
-        text: the model's spec with keys.
-        roles: values of the roles' flags.
-        prices: price fields.
-        also: defaults, which prices, flags and keys override.
-    """
-    from tasks.planning.request import ModelRequest
-
-    spec, own = split_spec(role, text)
-    return ModelRequest(**{**also, **prices, **fields_of(role, roles[role], own), "spec": spec})
-
-
-def judge_requests(
-    arguments: Sequence[str], roles: RoleValues, prices: Mapping[str, Any]
-) -> "dict[str, ModelRequest]":
-    """Return rubric -> judge of `[RUBRIC=]SPEC` arguments. The empty name stands for all rubrics.
-
-    Raises:
-        ConfigError: one rubric has two judges.
-    """
-    judges: dict[str, ModelRequest] = {}
-    for text in arguments:
-        before, equals, rest = text.partition("=")
-        rubric, spec = (before, rest) if equals and ":" not in before else ("", text)
-        if rubric in judges:
-            scope = f"the rubric {rubric!r}" if rubric else "all rubrics"
-            raise ConfigError(
-                f"--judge names two models for {scope}: {judges[rubric].spec} and {spec}. Pass"
-                " only one"
-            )
-        judges[rubric] = _request("judge", spec, roles, prices)
-    return judges
-
-
-def simulator_request(
-    text: str | None, model: "ModelRequest", roles: RoleValues, prices: Mapping[str, Any]
-) -> "ModelRequest | None":
-    """Return the simulator's request.
-
-    If the simulator is the model under test, it inherits that model's endpoint, server and prices.
-    """
-    if text is None:
-        return None
-    is_model = split_spec("simulator", text)[0] == model.spec
-    return _request(
-        "simulator",
-        text,
-        roles,
-        prices,
-        {name: getattr(model, name) for name in _SHARED} if is_model else {},
-    )
-
-
-_SHARED = ("key_env", "headers", "messages", "profile", "ca_file", "revision", "serve")
-_SHARED += ("usd_per_million_input", "usd_per_million_output", "usd_per_hour", "gpus")
-"""Fields that a simulator inherits from the model under test if both are the same model."""

@@ -11,13 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from flows.cli.exports.inspect_scores import sample_scores
 from schemas.dialog import Role
 from schemas.episode import Episode, Step, StepKind, StopReason
 from schemas.errors import UsageError
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
-from schemas.verdict import JudgeVerdict, Outcome, TestVerdict
+from schemas.verdict import JudgeVerdict, TestVerdict
 from tasks.planning.known_runs import find_run
 from tasks.storage.audited import read_verdicts
 from tasks.storage.home import Home
@@ -33,8 +34,6 @@ _STOPS = {
     "content_filter": "content_filter",
     "tool_calls": "tool_calls",
 }
-TESTS = "tests"
-"""Name of the score with a sample's tests: number of tests for each outcome, and their output."""
 
 
 def export_inspect(home: Home, run_ids: Sequence[str], out: Path) -> int:
@@ -214,7 +213,7 @@ class _Log:
             messages=messages,
             events=list(self._events(episode, timeline)),
             output=output,
-            scores=dict(self._scores(scores, tests, ratings)),
+            scores=dict(sample_scores(self._scorer.Score, scores, tests, ratings)),
             metadata={
                 **{name: getattr(episode, name) for name in facts},
                 "stop_reason": episode.stop_reason.value,
@@ -320,73 +319,6 @@ class _Log:
         return self._tool.ToolCall(
             id=call_id, function=name, arguments=values, type="function", parse_error=fault
         )
-
-    def _scores(
-        self, scores: Sequence[Score], tests: Sequence[TestVerdict], ratings: Sequence[JudgeVerdict]
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield each metric's mean over the dialogue, its tests, and its ratings.
-
-        A metric without a value is in the sample's metadata instead.
-        """
-        make_score = self._scorer.Score
-        for metric in dict.fromkeys(score.metric for score in scores):
-            rows = [score for score in scores if score.metric == metric]
-            values = [row.value for row in rows if row.value is not None]
-            if values:
-                details = [
-                    row.model_dump(
-                        mode="json", include={"turn", "instruction_id", "value", "unscored_reason"}
-                    )
-                    for row in rows
-                ]
-                yield (
-                    metric,
-                    make_score(
-                        value=sum(values) / len(values),
-                        metadata={"values": details, "n": len(values)},
-                    ),
-                )
-        if tests:
-            counts = {
-                outcome.value: sum(test.outcome is outcome for test in tests) for outcome in Outcome
-            }
-            fields = {
-                "turn",
-                "instruction_id",
-                "outcome",
-                "reason",
-                "detail",
-                "duration_s",
-                "n_cases",
-                "n_passed",
-            }
-            output = "\n\n".join(
-                f"turn {t.turn}, {t.instruction_id}: {t.outcome.value}\n{t.detail}".strip()
-                for t in tests
-            )
-            rows = [test.model_dump(mode="json", include=fields) for test in tests]
-            yield TESTS, make_score(value=counts, explanation=output, metadata={"tests": rows})
-        for rubric in dict.fromkeys(rating.rubric for rating in ratings):
-            rows = [rating for rating in ratings if rating.rubric == rubric]
-            details = [
-                row.model_dump(mode="json", exclude={"run_id", "benchmark", "model", "episode_id"})
-                for row in rows
-            ]
-            in_turns = len({row.turn for row in rows}) > 1
-            names = [
-                f"turn {row.turn}: {row.dimension}" if in_turns else row.dimension for row in rows
-            ]
-            values = {
-                name: row.label if row.value is None else row.value
-                for name, row in zip(names, rows, strict=True)
-            }
-            values = {name: value for name, value in values.items() if value is not None}
-            if values:
-                reasons = "\n\n".join(dict.fromkeys(row.raw for row in rows if row.raw))
-                yield (
-                    f"judge {rubric}".strip(),
-                    make_score(value=values, explanation=reasons, metadata={"ratings": details}),
-                )
 
     def _usage_of(
         self, episodes: Sequence[Episode], ratings: Iterable[JudgeVerdict]

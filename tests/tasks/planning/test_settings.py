@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.cli.commands.role_options import RoleValues
-from flows.cli.commands.run import simulator_request
+from flows.cli.commands.role_requests import simulator_request
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
 from schemas.audit import AUDIT_SAMPLE
