@@ -288,13 +288,13 @@ class _Log:
         """Yield all steps except artifacts: no participant saw these. They go to the metadata."""
         model = self._model
         for position, step in enumerate(episode.steps):
-            named = {"id": f"{episode.episode_id[:16]}-{position}"}
+            ids = {"id": f"{episode.episode_id[:16]}-{position}"}
             if step.kind is StepKind.ARTIFACT:
                 continue
             if step.kind is StepKind.OBSERVATION or step.role is Role.TOOL:
                 yield (
                     step,
-                    model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **named),
+                    model.ChatMessageTool(content=step.content, tool_call_id=step.call_id, **ids),
                 )
             elif step.role is Role.ASSISTANT:
                 calls = [self._call(call.call_id, call.name, call.arguments) for call in step.calls]
@@ -302,13 +302,13 @@ class _Log:
                 yield (
                     step,
                     model.ChatMessageAssistant(
-                        content=content, tool_calls=calls or None, source="generate", **named
+                        content=content, tool_calls=calls or None, source="generate", **ids
                     ),
                 )
             elif step.role is Role.SYSTEM:
-                yield step, model.ChatMessageSystem(content=step.content, **named)
+                yield step, model.ChatMessageSystem(content=step.content, **ids)
             else:
-                yield step, model.ChatMessageUser(content=step.content, **named)
+                yield step, model.ChatMessageUser(content=step.content, **ids)
 
     def _call(self, call_id: str, name: str, arguments: str) -> Any:
         try:
