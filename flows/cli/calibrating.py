@@ -25,7 +25,7 @@ class CalibrationResult:
 
 
 def calibrate(home: Home, sandbox_name: str, data: Path | None) -> CalibrationResult:
-    """Run reference solutions in a sandbox and store this machine's factor in the home.
+    """Run reference solutions, and store the factor by which this machine extends time limits.
 
     Args:
         home: Parley's home.

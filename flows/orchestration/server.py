@@ -63,7 +63,7 @@ def _as_server(record: Record, *, owned: bool) -> PrefectServer:
 
 @dataclass(frozen=True, slots=True)
 class PendingServer:
-    """Server that may still be starting.
+    """Prefect server that may still be starting.
 
     Its address is known; `wait_ready` waits for its answer.
     """
@@ -203,7 +203,7 @@ def stop_server(home: Path, *, force: bool = False) -> bool:
 
 
 def server_status(home: Path) -> PrefectServer | None:
-    """Return the home's server if it answers, else None.
+    """Return the home's Prefect server if it answers, else None.
 
     `owned` is True for a permanent server (`parley server start`).
     """

@@ -134,7 +134,7 @@ def build(
         list[str] | None,
         typer.Option(
             metavar=CHECKOUT,
-            help="Git checkout of the repository OWNER/NAME. Repeatable.",
+            help="Use this git checkout of the repository OWNER/NAME. Repeatable.",
             rich_help_panel=LAYOUT,
         ),
     ] = None,

@@ -170,7 +170,10 @@ def run(
             min=1, help="Number of episodes of each dialogue, with seeds SEED, SEED+1, ..."
         ),
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the first sample.", rich_help_panel=DATA)] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(help="Random seed of each dialogue's first episode.", rich_help_panel=DATA),
+    ] = 0,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Maximum number of model requests in flight.")
     ] = 64,

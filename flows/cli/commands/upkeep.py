@@ -200,14 +200,14 @@ def doctor(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="With --calibrate: folder of published references (JSONL). Default: the bundled"
-            " references."
+            help="With --calibrate: folder of published reference solutions (JSONL). Default: the"
+            " bundled ones."
         ),
     ] = None,
     sandbox: Annotated[
         str | None,
         typer.Option(
-            help="With --calibrate: sandbox that runs the references. Default: this machine's"
+            help="With --calibrate: sandbox that runs the reference solutions. Default: the"
             " default sandbox."
         ),
     ] = None,
