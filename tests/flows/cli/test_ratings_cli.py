@@ -32,7 +32,7 @@ def ratings(lake: SmallLake, *more: str) -> Path:
 @pytest.mark.slow
 def test_ratings_come_in_and_their_agreement_is_shown(lake: SmallLake) -> None:
     done = parley(lake.home, "import", "ratings", str(ratings(lake)))
-    assert (done.code, done.out.strip().endswith("6 of 6 ratings kept, 6 new or changed")) == (0, True)
+    assert (done.code, done.out.strip().endswith("6 of 6 ratings stored, 6 new or changed")) == (0, True)
     (row,) = parley(lake.home, "agreement", "--rubric", "clear", "--json").json()
     # 2 of 3 alike; by chance (2/3)(1/3) + (1/3)(2/3) = 4/9: kappa = (2/3 - 4/9) / (1 - 4/9) = 2/5
     assert (row["first"], row["second"], row["n"], row["n_missing"]) == ("ann", "ben", 3, 0)

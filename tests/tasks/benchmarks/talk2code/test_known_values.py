@@ -225,7 +225,7 @@ def test_people_rate_the_same_dialogues_and_their_agreement_stands_by_dimension(
     ]
     path = night.parent / "ratings.csv"
     path.write_text("\n".join(("episode_id,turn,rubric,dimension,rater,value", *rows)), encoding="utf-8")
-    assert parley(night, "import", "ratings", path).out.strip().endswith("24 of 24 ratings kept, 24 new or changed")
+    assert parley(night, "import", "ratings", path).out.strip().endswith("24 of 24 ratings stored, 24 new or changed")
     found = parley(night, "agreement", "--rubric", "experience", "--json").json()
     found = [row for row in found if "cy" not in (row["first"], row["second"])]
     pairs = {(row["dimension"], row["first"], row["second"]): row["n"] for row in found}
