@@ -158,7 +158,7 @@ def test_what_cannot_be_built_says_why(home: Path, keep: Keep, tmp_path: Path) -
         told(home, out, open_run.run_id)
     with pytest.raises(UsageError, match=r"both have setting convcode\.live\[f_c,f_e\*,f_v\*\]\. Pass only one"):
         told(home, out, run.run_id, twin.run_id)
-    with pytest.raises(UsageError, match="several models are called 'lab/subject': openai:lab/subject, recorded:lab/subject"):
+    with pytest.raises(UsageError, match="'lab/subject' matches several models: openai:lab/subject, recorded:lab/subject"):
         told(home, out, model="lab/subject")
     with pytest.raises(UnknownName, match="'nobody'; known: openai:lab/subject, recorded:lab/subject"):
         told(home, out, model="nobody")
