@@ -84,7 +84,7 @@ class AdaptiveLimit:
             raise
 
     def release(self) -> None:
-        """Return a slot, after the answer or the fault."""
+        """Free a slot, after the answer or the fault."""
         self._n_out -= 1
         self._wake()
 
