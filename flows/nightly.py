@@ -118,17 +118,14 @@ def nightly(
         runs_at_once: Maximum number of parallel runs. With 1, runs execute one after another.
         backfill: Evaluate every pending checkpoint of the configuration's sources, ignoring `at_most`.
         site: Where to write the site at the end, for links in messages.
-        telemetry: Base URL of the OpenTelemetry collector that receives metrics. None uses the
-            collector that the environment names, if any.
+        telemetry: Base URL of the OpenTelemetry collector. None uses the environment's, if any.
 
     Returns:
         One report per run. Empty if no checkpoint has pending evaluations.
 
     Raises:
-        NightVoid: A known cheat passed or a reference solution failed. Only a configured night
-            tests them first.
-        DiskFull: The disk is full, so no run continues. Finished work is stored, and the next night
-            publishes it.
+        NightVoid: A cheat passed or a reference solution failed (tested by configured nights).
+        DiskFull: The disk is full. The next night publishes the finished work.
         RunsFailed: A run could not start or was stopped by an error. The other runs are published.
         ParleyError: Nothing was published.
     """

@@ -148,6 +148,7 @@ class MeteredModel:
 
     @property
     def identity(self) -> ModelIdentity:
+        """Return the identity of the model."""
         return self.model.identity
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -163,6 +164,7 @@ class MeteredModel:
         return answer
 
     async def aclose(self) -> None:
+        """Close the model."""
         await self.model.aclose()
 
 
@@ -191,4 +193,5 @@ class MeteredEmbedder:
         return await self._embedder.embed(texts)
 
     async def aclose(self) -> None:
+        """Close the embedder."""
         await self._embedder.aclose()

@@ -160,12 +160,9 @@ def exporting(
     board: Board,
     find_reports: Callable[[], Iterable[RunReport]],
 ) -> Iterator[Telemetry]:
-    """Send metrics and spans during the block.
+    """Send metrics and spans to `url` (without `/v1/metrics`) during the block.
 
     An unreachable collector causes one warning and stops no run.
-
-    Args:
-        url: Base URL of the collector, without `/v1/metrics`.
     """
     with _warning_once(url):
         telemetry = Telemetry(url, night_id, folder, board)
