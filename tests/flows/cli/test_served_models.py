@@ -11,7 +11,7 @@ from tests.fixtures.model_server import model_server
 from tests.flows.parley_command import SAMPLE, Done, parley
 
 HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
-MOVED = f"base_url is {THERE!r}, and was {HERE!r}"
+MOVED = f"base_url is {THERE!r} and was {HERE!r}"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ MOVED = f"base_url is {THERE!r}, and was {HERE!r}"
         (
             {"owned_by": "me", "base_url": HERE},
             {"owned_by": "me", "base_url": THERE},
-            (f"base_url is {THERE!r}, and was {HERE!r}",),
+            (f"base_url is {THERE!r} and was {HERE!r}",),
         ),
         (
             {"created": "1", "base_url": HERE},
