@@ -17,11 +17,19 @@ FOLDER = "queries"
 
 
 def statement_of(home: Home, query: str) -> str:
-    """The statement itself, or that which `@name` names: `queries/name.sql` of the home, else a bundled one.
+    """Return the statement itself, or that of `@name` (`queries/name.sql` of the home, else a bundled one) or `.describe TABLE`.
 
     Raises:
         UnknownName: lists all names.
+        UsageError: another dot command.
     """
+    if query.startswith("."):
+        from warehouse.descriptions import describing
+
+        command, _, table = query.partition(" ")
+        if command != ".describe" or not table.strip():
+            raise UsageError(f"{query!r} is no dot command: type `.describe TABLE` for the columns of a table")
+        return describing(home.path, table.strip())
     if not query.startswith("@"):
         return query
     own = {path.stem: path for path in sorted((home.path / FOLDER).glob("*.sql"))}

@@ -57,13 +57,14 @@ def show(
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="A SELECT (`SHOW TABLES` lists the tables), or @NAME: a saved query.")],
+    query: Annotated[str, typer.Argument(help="A SELECT (`SHOW TABLES` lists them), .describe TABLE, or @NAME: a saved query.")],
     json_output: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help=_CSV)] = False,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")] = None,
 ) -> None:
     """Query the warehouse in SQL (DuckDB's dialect). A query cannot change anything.
 
+    `parley sql ".describe results"` prints the columns of a table with their types and descriptions.
     `parley sql @failures` asks a saved query: a file `queries/failures.sql` of the home, or one that comes with Parley.
     """
     from flows.cli.asking import print_csv, statement_of, write_parquet
