@@ -91,7 +91,11 @@ class Mart:
     def tests(self) -> Mapping[str, Any]:
         """Return what holds of the mart's rows: kind of test -> its arguments (`warehouse/mart_tests.py`)."""
         if self.source is None or isinstance(self.source, WideTable):
-            return {} if self.source is None else {"unique": self.source.key, "relations": {"run_id": "runs.run_id"}}
+            return (
+                {}
+                if self.source is None
+                else {"unique": self.source.key, "relations": {"run_id": "runs.run_id"}}
+            )
         return mart_notes(self.source).get("tests", {})
 
 
@@ -122,7 +126,9 @@ def collect_marts(given: Sequence[Given]) -> tuple[Mart, ...]:
     for source in (*(sql_files.path("marts", name) for name in SHARED), *given):
         mart = _mart(source)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", mart.name):
-            raise ConfigError(f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`")
+            raise ConfigError(
+                f"mart {source.name!r}: a mart's name is made of small letters, digits and `_`"
+            )
         if mart.name in DDL or mart.name in {m.name for m in marts}:
             raise ConfigError(
                 f"mart {source.name!r}: the warehouse has a table {mart.name!r} already. Give the file another name"
@@ -141,7 +147,9 @@ def _mart(source: Given) -> Mart:
 
 def plan_marts(connection: "DuckDBPyConnection", given: Sequence[Mart]) -> MartPlan:
     """Compare the given marts with those in the file. Marts that only the file knows stay, at the end, and stay up to date."""
-    rows = connection.execute("select mart, kind, statement from _marts order by position").fetchall()
+    rows = connection.execute(
+        "select mart, kind, statement from _marts order by position"
+    ).fetchall()
     stored = [Mart(name, kind, statement) for name, kind, statement in rows]
     names = {mart.name for mart in given}
     marts = (*given, *(mart for mart in stored if mart.name not in names))
@@ -151,7 +159,12 @@ def plan_marts(connection: "DuckDBPyConnection", given: Sequence[Mart]) -> MartP
     return MartPlan(marts, unchanged)
 
 
-def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Collection[str], published: Collection[str]) -> None:
+def refresh_marts(
+    connection: "DuckDBPyConnection",
+    plan: MartPlan,
+    touched: Collection[str],
+    published: Collection[str],
+) -> None:
     """Bring all marts up to date. Commits the open transaction and leaves a new one open.
 
     DuckDB 2.0 was seen to read a table as empty that one transaction had made without rows and then filled.
@@ -164,12 +177,21 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
         ParleyError: a mart's SQL fails; names it.
     """
     set_runs(connection, "touched_runs", touched)
-    own = sorted(mart.benchmark for mart in plan.marts if mart.kind == "groups" and mart.benchmark is not None)
-    connection.execute("create or replace temporary table own_groups as select unnest(?::varchar[]) as benchmark", [own])
+    own = sorted(
+        mart.benchmark
+        for mart in plan.marts
+        if mart.kind == "groups" and mart.benchmark is not None
+    )
+    connection.execute(
+        "create or replace temporary table own_groups as select unnest(?::varchar[]) as benchmark",
+        [own],
+    )
     kept, remade = plan.marts[: plan.n_unchanged], plan.marts[plan.n_unchanged :]
     for mart in kept:
         if mart.kind == "table" or mart.name == RESULTS:
-            connection.execute(f"delete from {identifier(mart.table)} where run_id in (select run_id from touched_runs)")
+            connection.execute(
+                f"delete from {identifier(mart.table)} where run_id in (select run_id from touched_runs)"
+            )
     set_changed(connection, ())
     for mart in remade:
         _define(connection, mart)
@@ -181,26 +203,39 @@ def refresh_marts(connection: "DuckDBPyConnection", plan: MartPlan, touched: Col
     connection.execute("delete from _marts")
     connection.executemany(
         "insert into _marts (mart, kind, position, statement) values (?, ?, ?, ?)",
-        [[mart.name, mart.kind, position, mart.statement] for position, mart in enumerate(plan.marts)],
+        [
+            [mart.name, mart.kind, position, mart.statement]
+            for position, mart in enumerate(plan.marts)
+        ],
     )
 
 
 def _define(connection: "DuckDBPyConnection", mart: Mart) -> None:
     """Make the mart's table without rows, or its view. Columns keep their descriptions where the mart brings no others."""
     if mart.kind == "groups" and mart.name != RESULTS:
-        connection.execute(f"delete from {RESULTS} where benchmark = ? and axis <> 'all'", [mart.benchmark])
+        connection.execute(
+            f"delete from {RESULTS} where benchmark = ? and axis <> 'all'", [mart.benchmark]
+        )
         return
     if mart.kind == "view":
         made = f"create or replace view {identifier(mart.name)} as\n{mart.statement}"
     else:
-        made = f"create or replace table {identifier(mart.table)} as\n{_selection(connection, mart)}"
+        made = (
+            f"create or replace table {identifier(mart.table)} as\n{_selection(connection, mart)}"
+        )
     with described(connection, mart.table, mart.statement, mart.texts):
         _run(connection, mart, made)
 
 
 def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterator[list[str]]:
     """Runs in batches whose scores fit into memory: a rebuild makes the marts of every run."""
-    sizes = dict(connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()) if runs else {}
+    sizes = (
+        dict(
+            connection.execute("select run_id, count(*) from score_rows group by run_id").fetchall()
+        )
+        if runs
+        else {}
+    )
     batch: list[str] = []
     n_scores = 0
     for run_id in sorted(runs):
@@ -215,19 +250,29 @@ def _batches(connection: "DuckDBPyConnection", runs: Collection[str]) -> Iterato
 
 def _insert(connection: "DuckDBPyConnection", marts: Sequence[Mart], runs: Collection[str]) -> None:
     set_changed(connection, runs)
-    found = connection.execute("select distinct benchmark from runs semi join changed_runs using (run_id)").fetchall()
+    found = connection.execute(
+        "select distinct benchmark from runs semi join changed_runs using (run_id)"
+    ).fetchall()
     present = {None, *(benchmark for (benchmark,) in found)}
     for mart in marts:
         if mart.kind == "table" or (mart.kind == "groups" and mart.benchmark in present):
-            _run(connection, mart, f"insert into {identifier(mart.table)} by name\n{_selection(connection, mart)}")
+            _run(
+                connection,
+                mart,
+                f"insert into {identifier(mart.table)} by name\n{_selection(connection, mart)}",
+            )
 
 
 def _selection(connection: "DuckDBPyConnection", mart: Mart) -> str:
     """Return the query of the mart's rows, each with the share of the tasks that its run has: NULL where it has all."""
     if mart.kind == "groups":
-        of_benchmark = "" if mart.benchmark is None else f" where runs.benchmark = '{mart.benchmark}'"
+        of_benchmark = (
+            "" if mart.benchmark is None else f" where runs.benchmark = '{mart.benchmark}'"
+        )
         connection.execute(_CHANGED_SCORES + of_benchmark)
-        _run(connection, mart, f"create or replace temporary view placed_scores as\n{mart.statement}")
+        _run(
+            connection, mart, f"create or replace temporary view placed_scores as\n{mart.statement}"
+        )
         return "select * from results_of('placed_scores') order by all"
     return (
         f"select mart.*, runs.task_share from (\n{mart.statement}\n) as mart inner join runs on mart.run_id = runs.run_id"
@@ -239,7 +284,9 @@ def set_runs(connection: "DuckDBPyConnection", table: str, run_ids: Collection[s
     """Make a temporary table of some runs."""
     connection.execute(f"create or replace temporary table {table} (run_id varchar not null)")
     if run_ids:
-        connection.execute(f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)])
+        connection.execute(
+            f"insert into {table} (run_id) select unnest(?::varchar[])", [sorted(run_ids)]
+        )
 
 
 def set_changed(connection: "DuckDBPyConnection", run_ids: Collection[str]) -> None:
@@ -255,4 +302,6 @@ def _run(connection: "DuckDBPyConnection", mart: Mart, statement: str) -> None:
     try:
         connection.execute(statement)
     except duckdb.Error as error:
-        raise ParleyError(f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file") from error
+        raise ParleyError(
+            f"mart {mart.name!r}: {error}. Nothing was published; mend its SQL file"
+        ) from error

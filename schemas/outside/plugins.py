@@ -21,7 +21,14 @@ def known(group: str, own: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({*own, *plugins(group)}))
 
 
-def found(what: str, group: str, own: Collection[str], name: str, load_own: Callable[[str], T], remedy: str = "") -> T | Any:
+def found(
+    what: str,
+    group: str,
+    own: Collection[str],
+    name: str,
+    load_own: Callable[[str], T],
+    remedy: str = "",
+) -> T | Any:
     """One thing of a registry; ours comes before another's of the same name.
 
     Args:

@@ -104,7 +104,9 @@ def load(name: str) -> "Metric[..., object]":
         UnknownName: lists the known names.
     """
     _import_families()
-    return found("metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`")
+    return found(
+        "metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`"
+    )
 
 
 def heading_of(name: str) -> str:

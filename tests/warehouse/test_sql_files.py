@@ -18,7 +18,9 @@ FOLDERS = ("ddl", "staging", "soundness", "marts", "queries", "saved")
 
 def all_sql() -> list[Traversable]:
     ours = [item for folder in FOLDERS for item in (files("warehouse") / "sql" / folder).iterdir()]
-    benchmarks = [item for item in (files("tasks") / "benchmarks").iterdir() if (item / "marts").is_dir()]
+    benchmarks = [
+        item for item in (files("tasks") / "benchmarks").iterdir() if (item / "marts").is_dir()
+    ]
     theirs = [item for benchmark in benchmarks for item in (benchmark / "marts").iterdir()]
     return [item for item in (*ours, *theirs) if not item.name.endswith(".yml")]
 
@@ -41,7 +43,9 @@ def test_each_statement_has_its_place() -> None:
     assert set(sql_files.names("ddl")) <= {*migrate.DDL}
     assert sorted(SHARED) == list(sql_files.names("marts"))
     assert sorted(RULES) == list(sql_files.names("soundness"))
-    assert {*sql_files.names("staging"), *ONE_ROW_PER} <= {target for table in LOADED for target in targets(table)}
+    assert {*sql_files.names("staging"), *ONE_ROW_PER} <= {
+        target for table in LOADED for target in targets(table)
+    }
 
 
 @pytest.mark.slow

@@ -41,7 +41,10 @@ DDL = (
     ),
 )
 """Tables, macros and views in an order in which each finds what it names."""
-_ADDED = {("runs", "withheld_reason"): ", released_because VARCHAR", ("decisions", "sequence"): ", is_night_wide BOOLEAN"}
+_ADDED = {
+    ("runs", "withheld_reason"): ", released_because VARCHAR",
+    ("decisions", "sequence"): ", is_night_wide BOOLEAN",
+}
 """(Table, column of the lake) -> column after it, which a publication fills."""
 
 
@@ -51,7 +54,10 @@ def statements() -> tuple[SqlFile, ...]:
     written = sql_files.names("ddl")
     schemas = {target: table for name, table in LOADED.items() for target in targets(name)}
     return tuple(
-        sql_files.load("ddl", name) if name in written else SqlFile(name, _create_table(name, schemas[name])) for name in DDL
+        sql_files.load("ddl", name)
+        if name in written
+        else SqlFile(name, _create_table(name, schemas[name]))
+        for name in DDL
     )
 
 
@@ -72,7 +78,12 @@ def _sql_type(kind: "pa.DataType") -> str:
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
         return f"STRUCT({', '.join(f'{identifier(field.name)} {_sql_type(field.type)}' for field in fields)})"
-    return {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN"}[kind]
+    return {
+        pa.string(): "VARCHAR",
+        pa.int64(): "BIGINT",
+        pa.float64(): "DOUBLE",
+        pa.bool_(): "BOOLEAN",
+    }[kind]
 
 
 def current_version() -> str:

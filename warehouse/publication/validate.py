@@ -34,10 +34,16 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[Mart], new: Colle
     """
     set_runs(connection, "new_runs", new)
     own = [mart for mart in marts if mart.table == mart.name]
-    faults = [*_row_counts(connection), *_leaderboard_counts(connection), *_missing_in_marts(connection, own)]
+    faults = [
+        *_row_counts(connection),
+        *_leaderboard_counts(connection),
+        *_missing_in_marts(connection, own),
+    ]
     for mart in own:
         if mart.kind == "table" or mart.name == RESULTS:
-            faults += mart_tests.faults(connection, mart.name, mart.tests, "run_id in (select run_id from new_runs)")
+            faults += mart_tests.faults(
+                connection, mart.name, mart.tests, "run_id in (select run_id from new_runs)"
+            )
     if faults:
         raise ParleyError(
             f"the new warehouse is not consistent: {'; '.join(faults)}. Nothing was published. Type `parley publish --rebuild`"
@@ -48,9 +54,17 @@ def validate(connection: "DuckDBPyConnection", marts: Iterable[Mart], new: Colle
 def _row_counts(connection: "DuckDBPyConnection") -> Iterable[str]:
     for table in LOADED:
         target = targets(table)[0]
-        loaded = _one(connection, "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?", [table])
+        loaded = _one(
+            connection,
+            "select coalesce(sum(n_rows), 0)::bigint from _loaded_parts where table_name = ?",
+            [table],
+        )
         held = _one(connection, f"select count(*) from {identifier(target)}")
-        if held > loaded or (held == 0) != (loaded == 0) or (table == "episodes" and held != loaded):
+        if (
+            held > loaded
+            or (held == 0) != (loaded == 0)
+            or (table == "episodes" and held != loaded)
+        ):
             yield f"{target} holds {held} rows, {loaded} were loaded"
 
 

@@ -15,7 +15,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Run the nightly flow on a bundled sample. Plays a small real model between two controls in minutes, offline."""

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from tasks.language.providers.contract import ModelProvider
 
 BUILT_IN = MappingProxyType(
-    {name: f"tasks.language.providers.{name}" for name in ("embedded", "openai", "vllm", "recorded", "control")}
+    {
+        name: f"tasks.language.providers.{name}"
+        for name in ("embedded", "openai", "vllm", "recorded", "control")
+    }
 )
 GROUP = "parley.models"
 
