@@ -17,6 +17,10 @@ def field_texts(model: type[BaseModel]) -> dict[str, str]:
             [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
             assert isinstance(tree, ast.ClassDef)
             for field, text in zip(tree.body, tree.body[1:], strict=False):
-                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                ):
                     texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
     return texts

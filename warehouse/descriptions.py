@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 _MODELS: dict[str, type[BaseModel]] = {
     **{name: table.model for name, table in TABLES.items()},
-    **{f"{name.removesuffix('s')}_rows": TABLES[name].model for name in ("episodes", "scores", "test_verdicts")},
+    **{
+        f"{name.removesuffix('s')}_rows": TABLES[name].model
+        for name in ("episodes", "scores", "test_verdicts")
+    },
     **dict.fromkeys(("turn_rows", "turns", "steps"), Step),
     "run_samplings": RoleSampling,
     "night_work": RunWork,
@@ -48,8 +51,17 @@ def texts(name: str, own: Mapping[str, str] | None = None) -> dict[str, str]:
         own: descriptions that come before all others.
     """
     model = _MODELS.get(name)
-    fields = {} if model is None else {field: _one_line(text) for field, text in field_texts(model).items()}
-    return _written()["shared"] | fields | _written()["tables"].get(name, {}).get("columns", {}) | dict(own or {})
+    fields = (
+        {}
+        if model is None
+        else {field: _one_line(text) for field, text in field_texts(model).items()}
+    )
+    return (
+        _written()["shared"]
+        | fields
+        | _written()["tables"].get(name, {}).get("columns", {})
+        | dict(own or {})
+    )
 
 
 def mart_texts(source: Traversable) -> dict[str, str]:
@@ -66,14 +78,18 @@ def mart_notes(source: Traversable) -> dict[str, Any]:
 def _yaml(path: Traversable) -> dict[str, Any]:
     import yaml
 
-    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return yaml.load(
+        path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
 
 
 def grain(name: str, statement: str) -> str:
     """Return what one row of a table is: of `sql/tables.yml`, else the comment that begins its SQL."""
     stated = _written()["tables"].get(name, {}).get("grain")
     comment = re.match(r"(?:--.*\n)+", statement)
-    return stated or _one_line(re.sub(r"^--", "", comment[0], flags=re.MULTILINE) if comment else "")
+    return stated or _one_line(
+        re.sub(r"^--", "", comment[0], flags=re.MULTILINE) if comment else ""
+    )
 
 
 def _one_line(text: str) -> str:
@@ -81,18 +97,26 @@ def _one_line(text: str) -> str:
 
 
 @contextmanager
-def described(connection: "DuckDBPyConnection", name: str, statement: str, columns: Mapping[str, str]) -> Iterator[None]:
+def described(
+    connection: "DuckDBPyConnection", name: str, statement: str, columns: Mapping[str, str]
+) -> Iterator[None]:
     """Comment on a table or view that the block makes or replaces. Columns without a description keep an earlier comment."""
     earlier = dict(connection.execute(_COMMENTS, {"name": name}).fetchall())
     yield
     known = {**{column: text for column, text in earlier.items() if text}, **columns}
     present = [column for column, _ in connection.execute(_COMMENTS, {"name": name}).fetchall()]
     if present and (about := grain(name, statement)):
-        is_view = connection.execute("select 1 from duckdb_views() where view_name = ? and not internal", [name]).fetchall()
-        connection.execute(f"comment on {'view' if is_view else 'table'} {identifier(name)} is {quoted(about)}")
+        is_view = connection.execute(
+            "select 1 from duckdb_views() where view_name = ? and not internal", [name]
+        ).fetchall()
+        connection.execute(
+            f"comment on {'view' if is_view else 'table'} {identifier(name)} is {quoted(about)}"
+        )
     for column in present:
         if column in known:
-            connection.execute(f"comment on column {identifier(name)}.{identifier(column)} is {quoted(known[column])}")
+            connection.execute(
+                f"comment on column {identifier(name)}.{identifier(column)} is {quoted(known[column])}"
+            )
 
 
 _COMMENTS = (

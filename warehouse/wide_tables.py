@@ -38,7 +38,9 @@ class WideTable:
     @property
     def statement(self) -> str:
         """Return the view's query."""
-        columns = ",\n".join(f'    {column.sql} as "{name}"' for name, column in self.columns.items())
+        columns = ",\n".join(
+            f'    {column.sql} as "{name}"' for name, column in self.columns.items()
+        )
         return f"-- {self.grain}\nselect\n{columns}\n{self.source}\ngroup by all"
 
     @property
@@ -47,12 +49,24 @@ class WideTable:
         from warehouse.descriptions import mart_texts, texts
 
         shared = {} if self.base is None else mart_texts(self.base)
-        return texts(self.name, shared | {name: column.text for name, column in self.columns.items() if column.text is not None})
+        return texts(
+            self.name,
+            shared
+            | {
+                name: column.text
+                for name, column in self.columns.items()
+                if column.text is not None
+            },
+        )
 
     @cached_property
     def measures(self) -> dict[str, str]:
         """Return column -> metric whose mean it is."""
-        return {name: column.metric for name, column in self.columns.items() if column.metric is not None}
+        return {
+            name: column.metric
+            for name, column in self.columns.items()
+            if column.metric is not None
+        }
 
 
 def kept(names: str) -> Columns:
@@ -62,7 +76,13 @@ def kept(names: str) -> Columns:
 
 def mean(name: str, metric: str) -> Columns:
     """Return the column of a metric's mean."""
-    return {name: Column(_of("mean", metric), f"Mean of the metric `{metric}`. NULL where no score of it has a value.", metric)}
+    return {
+        name: Column(
+            _of("mean", metric),
+            f"Mean of the metric `{metric}`. NULL where no score of it has a value.",
+            metric,
+        )
+    }
 
 
 def interval(name: str, metric: str) -> Columns:
@@ -70,14 +90,18 @@ def interval(name: str, metric: str) -> Columns:
     stem = name.rstrip("_")
     return mean(name, metric) | {
         f"{stem}_low": Column(_of("ci_low", metric), f"Lower end of the 95% interval of `{name}`."),
-        f"{stem}_high": Column(_of("ci_high", metric), f"Upper end of the 95% interval of `{name}`."),
+        f"{stem}_high": Column(
+            _of("ci_high", metric), f"Upper end of the 95% interval of `{name}`."
+        ),
     }
 
 
 def counts(name: str, metric: str, *more: str) -> Columns:
     """Return the columns of a metric's counts: `n`, and those of `n_unscored` and `n_not_applicable` that `more` names."""
     return {
-        f"{name}{ending}": Column(f"coalesce({_of(f'n{ending}', metric)}, 0)", f"Scores of `{metric}` {_COUNTED[ending]}.")
+        f"{name}{ending}": Column(
+            f"coalesce({_of(f'n{ending}', metric)}, 0)", f"Scores of `{metric}` {_COUNTED[ending]}."
+        )
         for ending in ("", *more)
     }
 

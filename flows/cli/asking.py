@@ -28,7 +28,9 @@ def statement_of(home: Home, query: str) -> str:
 
         command, _, table = query.partition(" ")
         if command != ".describe" or not table.strip():
-            raise UsageError(f"{query!r} is no dot command: type `.describe TABLE` for the columns of a table")
+            raise UsageError(
+                f"{query!r} is no dot command: type `.describe TABLE` for the columns of a table"
+            )
         return describing(home.path, table.strip())
     if not query.startswith("@"):
         return query

@@ -172,7 +172,12 @@ class Results:
     @property
     def measures(self) -> Mapping[str, str]:
         """Return column of the wide tables -> its metric."""
-        return {name: metric for mart in self.marts if isinstance(mart, WideTable) for name, metric in mart.measures.items()}
+        return {
+            name: metric
+            for mart in self.marts
+            if isinstance(mart, WideTable)
+            for name, metric in mart.measures.items()
+        }
 
 
 class PublishedAnswers(Protocol):

@@ -48,7 +48,15 @@ def test_every_table_view_and_column_has_a_description(empty: "DuckDBPyConnectio
     tables = "select table_name, comment from duckdb_tables() where not temporary union all"
     views = " select view_name, comment from duckdb_views() where not internal and not temporary"
     found = dict(empty.execute(tables + views).fetchall())
-    assert found.keys() >= {"scores", "steps", "results", "codeif_turns", "convcode_settings", "unidial_pooled", *LOADED}
+    assert found.keys() >= {
+        "scores",
+        "steps",
+        "results",
+        "codeif_turns",
+        "convcode_settings",
+        "unidial_pooled",
+        *LOADED,
+    }
     columns = empty.execute(
         "select table_name || '.' || column_name, comment from duckdb_columns()"
         " where not internal and database_name = 'memory' and schema_name = 'main'"
@@ -64,7 +72,9 @@ def test_a_description_is_the_docstring_of_the_field(empty: "DuckDBPyConnection"
 
 
 @pytest.mark.parametrize("mart", TABLES, ids=lambda mart: mart.name)
-def test_every_mart_has_tests_and_they_name_its_columns(empty: "DuckDBPyConnection", mart: Mart) -> None:
+def test_every_mart_has_tests_and_they_name_its_columns(
+    empty: "DuckDBPyConnection", mart: Mart
+) -> None:
     assert mart.tests["unique"]
     assert mart.tests["relations"]
     assert list(mart_tests.faults(empty, mart.name, mart.tests)) == []
@@ -97,10 +107,16 @@ def test_wide_tables_hold_what_their_earlier_sql_made(published: SmallLake, tmp_
 def test_the_command_describes_a_table(published: SmallLake) -> None:
     rows = parley(published.home, "sql", ".describe codeif_turns", "--json").json()
     assert rows[:2] == [
-        {"column": "run_id", "type": "VARCHAR", "description": "Id of the run; a digest of its specification."},
+        {
+            "column": "run_id",
+            "type": "VARCHAR",
+            "description": "Id of the run; a digest of its specification.",
+        },
         {"column": "benchmark", "type": "VARCHAR", "description": "Benchmark of the run."},
     ]
-    assert {row["description"] for row in rows if row["column"] == "ia_low"} == {"Lower end of the 95% interval of `ia`."}
+    assert {row["description"] for row in rows if row["column"] == "ia_low"} == {
+        "Lower end of the 95% interval of `ia`."
+    }
     unknown = parley(published.home, "sql", ".describe codeif_turn")
     assert (unknown.code, "codeif_turns" in unknown.err) == (2, True)
     assert "`.describe TABLE`" in parley(published.home, "sql", ".schema").err

@@ -47,4 +47,6 @@ def selection(table: str, target: str) -> str:
         return sql_files.load("staging", target).statement
     columns = ", ".join(identifier(name) for name in LOADED[table].schema.names)
     key = ONE_ROW_PER.get(target)
-    return f"select {columns} from incoming" + (f" qualify row_number() over (partition by {key}) = 1" if key else "")
+    return f"select {columns} from incoming" + (
+        f" qualify row_number() over (partition by {key}) = 1" if key else ""
+    )

@@ -9,7 +9,16 @@ from tasks.metrics.instruction_following import (
     instruction_following_efficiency,
     instruction_forgetting_ratio,
 )
-from warehouse.wide_tables import NOT_APPLICABLE, UNSCORED, Column, Columns, WideTable, counts, interval, kept
+from warehouse.wide_tables import (
+    NOT_APPLICABLE,
+    UNSCORED,
+    Column,
+    Columns,
+    WideTable,
+    counts,
+    interval,
+    kept,
+)
 
 _OTHER_INTERVALS: Columns = (
     interval("ca_strict", conversation_accuracy_strict.name)
@@ -17,9 +26,9 @@ _OTHER_INTERVALS: Columns = (
     | interval("ifr", instruction_forgetting_ratio.name)
 )
 _N = counts("n", instruction_accuracy.name, UNSCORED, NOT_APPLICABLE)
-_OTHER_N: Columns = counts("n_ca", conversation_accuracy_strict.name, UNSCORED, NOT_APPLICABLE) | counts(
-    "n_ifr", instruction_forgetting_ratio.name, UNSCORED, NOT_APPLICABLE
-)
+_OTHER_N: Columns = counts(
+    "n_ca", conversation_accuracy_strict.name, UNSCORED, NOT_APPLICABLE
+) | counts("n_ifr", instruction_forgetting_ratio.name, UNSCORED, NOT_APPLICABLE)
 _RUN = kept("run_id benchmark model setting dataset_version level")
 _LAST = kept("sandbox isolated task_share")
 
@@ -46,7 +55,11 @@ STRATEGIES = WideTable(
     " levels.",
     key=("run_id", "level", "instruction_id"),
     columns=_RUN
-    | {"instruction_id": Column("position", "Strategy of the instruction; `base` is the first request.")}
+    | {
+        "instruction_id": Column(
+            "position", "Strategy of the instruction; `base` is the first request."
+        )
+    }
     | interval("ia", instruction_accuracy.name)
     | _N
     | _OTHER_INTERVALS

@@ -2,11 +2,29 @@
 
 from importlib.resources import files
 
-from tasks.metrics.iterative_generation import mrr, mrr_upstream, pass_at_1, pass_at_1_upstream, recall
+from tasks.metrics.iterative_generation import (
+    mrr,
+    mrr_upstream,
+    pass_at_1,
+    pass_at_1_upstream,
+    recall,
+)
 from tasks.metrics.leakage import contains_refined_code, mentions_reference
-from warehouse.wide_tables import NOT_APPLICABLE, UNSCORED, Column, WideTable, counts, interval, kept, mean
+from warehouse.wide_tables import (
+    NOT_APPLICABLE,
+    UNSCORED,
+    Column,
+    WideTable,
+    counts,
+    interval,
+    kept,
+    mean,
+)
 
-_OF_RUN = ", ".join(f"'{one.name}'" for one in (mrr, mrr_upstream, recall, mentions_reference, contains_refined_code))
+_OF_RUN = ", ".join(
+    f"'{one.name}'"
+    for one in (mrr, mrr_upstream, recall, mentions_reference, contains_refined_code)
+)
 _BOTH = (UNSCORED, NOT_APPLICABLE)
 _FOLDER = files("tasks.benchmarks.convcode") / "marts"
 
@@ -17,8 +35,13 @@ SETTINGS_TABLE = WideTable(
     key=("run_id", "turn"),
     columns=kept("run_id benchmark model setting")
     | {
-        "part": Column(r"regexp_extract(setting, '^[^.]*\.(\w+)\[', 1)", "Part of the benchmark: live or static."),
-        "feedback": Column(r"regexp_extract(setting, '\[(.*)\]$', 1)", "Kinds of feedback that the setting gives."),
+        "part": Column(
+            r"regexp_extract(setting, '^[^.]*\.(\w+)\[', 1)",
+            "Part of the benchmark: live or static.",
+        ),
+        "feedback": Column(
+            r"regexp_extract(setting, '\[(.*)\]$', 1)", "Kinds of feedback that the setting gives."
+        ),
     }
     | kept("dataset_version")
     | {"options": Column("episode_options", "Options of the dialogues, as JSON.")}
@@ -35,8 +58,12 @@ SETTINGS_TABLE = WideTable(
     | mean("mrr_upstream", mrr_upstream.name)
     | interval("recall", recall.name)
     | counts("n_recall", recall.name, *_BOTH)
-    | kept("n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens feedback_usd")
-    | kept("n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all feedback_input_tokens_in_all")
+    | kept(
+        "n_feedback n_verbal_feedback feedback_calls feedback_input_tokens feedback_output_tokens feedback_usd"
+    )
+    | kept(
+        "n_feedback_in_all n_verbal_feedback_in_all feedback_calls_in_all feedback_input_tokens_in_all"
+    )
     | kept("feedback_output_tokens_in_all feedback_usd_in_all")
     | mean("mentions_reference", mentions_reference.name)
     | counts("n_mentions_reference", mentions_reference.name)

@@ -61,7 +61,10 @@ USER = WideTable(
     columns=kept("run_id benchmark model setting dataset_version")
     | {
         "simulator": Column("simulator", "Model that spoke for the user."),
-        "level": Column("level", "What the shares count: each reply of the user (`turn`), or each dialogue (`dialogue`)."),
+        "level": Column(
+            "level",
+            "What the shares count: each reply of the user (`turn`), or each dialogue (`dialogue`).",
+        ),
     }
     | mean("faithful", user_faithful.name)
     | mean("on_goal", user_on_goal.name)
@@ -69,7 +72,10 @@ USER = WideTable(
     | mean("all_three", user_without_fault.name)
     | counts("n", user_without_fault.name, UNSCORED)
     | {
-        "revised_share": Column(f"max(mean) {_OF_WHOLE}", "Share of the user's drafts that were revised, in the whole run."),
+        "revised_share": Column(
+            f"max(mean) {_OF_WHOLE}",
+            "Share of the user's drafts that were revised, in the whole run.",
+        ),
         "n_revised": Column(f"max(n) {_OF_WHOLE}", "Dialogues behind `revised_share`."),
     }
     | kept("isolated task_share"),
@@ -85,4 +91,8 @@ USER = WideTable(
     where runs.benchmark = 'dialogue_swebench' and runs.status = 'finished'
 )""",
 )
-MARTS = (files("tasks.benchmarks.dialogue_swebench") / "marts" / "dialogue_swebench_groups.sql", AGENTS, USER)
+MARTS = (
+    files("tasks.benchmarks.dialogue_swebench") / "marts" / "dialogue_swebench_groups.sql",
+    AGENTS,
+    USER,
+)

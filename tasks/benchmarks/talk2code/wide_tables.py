@@ -2,7 +2,16 @@
 
 from importlib.resources import files
 
-from warehouse.wide_tables import NOT_APPLICABLE, UNSCORED, Column, Columns, WideTable, counts, interval, kept
+from warehouse.wide_tables import (
+    NOT_APPLICABLE,
+    UNSCORED,
+    Column,
+    Columns,
+    WideTable,
+    counts,
+    interval,
+    kept,
+)
 
 _MEASURES = {
     "tp": "test_case_pass_rate",
@@ -29,7 +38,9 @@ _MEASURES = {
 def _measured() -> Columns:
     columns: Columns = {}
     for name, metric in _MEASURES.items():
-        columns |= interval(name, metric) | counts(f"n_{name.rstrip('_')}", metric, UNSCORED, NOT_APPLICABLE)
+        columns |= interval(name, metric) | counts(
+            f"n_{name.rstrip('_')}", metric, UNSCORED, NOT_APPLICABLE
+        )
     return columns
 
 
@@ -39,12 +50,24 @@ LEVELS = WideTable(
     " each mean.",
     key=("run_id", "axis", "level", "archetype", "language"),
     columns=kept("run_id benchmark model setting")
-    | {"track": Column(r"regexp_extract(setting, '^[^.]*\.([a-z]+)', 1)", "Track of the setting: direct, interactive or golden.")}
+    | {
+        "track": Column(
+            r"regexp_extract(setting, '^[^.]*\.([a-z]+)', 1)",
+            "Track of the setting: direct, interactive or golden.",
+        )
+    }
     | kept("dataset_version episode_options scoring_options axis")
     | {
-        "level": Column("level", "Programming level of the user; NULL where the axis is `language` or `all`."),
-        "archetype": Column("case axis when 'archetype' then position end", "Archetype of the user within the level."),
-        "language": Column("case axis when 'language' then position end", "Programming language of the dialogue."),
+        "level": Column(
+            "level", "Programming level of the user; NULL where the axis is `language` or `all`."
+        ),
+        "archetype": Column(
+            "case axis when 'archetype' then position end",
+            "Archetype of the user within the level.",
+        ),
+        "language": Column(
+            "case axis when 'language' then position end", "Programming language of the dialogue."
+        ),
         "n_dialogues": Column("max(n_dialogs)", "Dialogues of the group."),
     }
     | _measured()

@@ -17,7 +17,9 @@ AGENTS = WideTable(
         "base_model": Column("base_model", "Model without the agent that it plays in."),
         "agent": Column("agent", "Agent around the model; NULL without one."),
     }
-    | kept("dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min max n_unscored")
+    | kept(
+        "dataset setting dataset_version turn_stat dialog_stat dataset_level count mean min max n_unscored"
+    )
     | kept("sandbox isolated task_share"),
     source=f"""from (
     select pooled.*, left(pooled.model, {_NAME_LENGTH}) as base_model, runs.spec_json ->> '$.agent.name' as agent

@@ -24,16 +24,26 @@ def differing_tables(home: Path, scratch: Path) -> dict[str, object]:
         register_intervals(connection)
         runs = connection.execute("select run_id from runs where status = 'finished'").fetchall()
         set_changed(connection, {run for (run,) in runs})
-        views = {name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()}
+        views = {
+            name
+            for (name,) in connection.execute(
+                "select view_name from duckdb_views() where not internal"
+            ).fetchall()
+        }
         for name in views & EARLIER.keys():
             connection.execute(
                 f"create temporary table earlier as select mart.*, runs.task_share from ({EARLIER[name].read_text()}) as mart"
                 " inner join runs on mart.run_id = runs.run_id"
             )
-            (columns, rows), (now_columns, now_rows) = _whole(connection, "earlier"), _whole(connection, name)
+            (columns, rows), (now_columns, now_rows) = (
+                _whole(connection, "earlier"),
+                _whole(connection, name),
+            )
             connection.execute("drop table earlier")
             if columns != now_columns:
-                found[name] = [pair for pair in zip(columns, now_columns, strict=False) if pair[0] != pair[1]]
+                found[name] = [
+                    pair for pair in zip(columns, now_columns, strict=False) if pair[0] != pair[1]
+                ]
             elif rows != now_rows:
                 found[name] = _first_difference([column for column, _ in columns], rows, now_rows)
     copy.unlink()
@@ -43,7 +53,9 @@ def differing_tables(home: Path, scratch: Path) -> dict[str, object]:
 def _first_difference(columns: list[str], rows: list[Row], now_rows: list[Row]) -> object:
     for row, now in zip(rows, now_rows, strict=False):
         if row != now:
-            return {column: (a, b) for column, a, b in zip(columns, row, now, strict=True) if a != b}
+            return {
+                column: (a, b) for column, a, b in zip(columns, row, now, strict=True) if a != b
+            }
     return len(rows), len(now_rows)
 
 
