@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import ConfigError
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
@@ -55,7 +55,7 @@ def _add_file(path: str) -> str:
             f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file"
         )
     other = _files().get(file.stem)
-    if file.stem in known(GROUP, BUILT_IN) or other not in (None, file):
+    if file.stem in registered_names(GROUP, BUILT_IN) or other not in (None, file):
         raise ConfigError(
             f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file"
         )
@@ -66,7 +66,7 @@ def _add_file(path: str) -> str:
 
 def names() -> tuple[str, ...]:
     """List all known benchmarks, sorted. Imports nothing."""
-    return known(GROUP, {**BUILT_IN, **_files()})
+    return registered_names(GROUP, {**BUILT_IN, **_files()})
 
 
 def load(name: str) -> "Benchmark":
@@ -76,7 +76,7 @@ def load(name: str) -> "Benchmark":
         UnknownName: lists the known names.
         ConfigError: its file offers no benchmark of that name.
     """
-    return found(
+    return load_registered(
         "benchmark", GROUP, {**BUILT_IN, **_files()}, name, _own, "See `parley list benchmarks`"
     )
 

@@ -23,7 +23,7 @@ FORMAT = 1
 
 DDL = (
     *(target for table in LOADED for target in targets(table)),
-    *("agreement", "comparisons", "history"),
+    *("agreement", "stopped_runs", "comparisons", "history"),
     *("_loaded_parts", "_marts", "_warehouse_version"),
     *("stable_mean", "is_fault", "label_of", "pooled", "results_of", "tokens_usd"),
     *(

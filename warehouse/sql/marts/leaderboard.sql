@@ -1,8 +1,8 @@
 -- One row per run x metric. `mean` and its 95% interval are flat over scored values, `dialog_mean` is turn -> dialog -> dataset.
--- Of a run decided early the interval is the decided metric's sequence, of the whole data set's mean; other metrics have none.
+-- Of a run that stopped early the decided metric has its sequence's interval of the whole data set's mean; others have none.
 with
 decided as (
-    select distinct run_id from decisions
+    select distinct run_id from stopped_runs
 )
 select
     results.run_id,
