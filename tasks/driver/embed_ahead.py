@@ -16,7 +16,7 @@ from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
-from tasks.worker.jobs import ConverseResult
+from tasks.worker.jobs import ShardResult
 from tasks.worker.purse import MeteredEmbedder, Purse
 
 _LEAVES_S = 10.0
@@ -48,7 +48,7 @@ class EmbedAhead:
         self._tell(lambda: self._texts.put_nowait(None) if error is None else self._task.cancel())
         self._thread.join(None if error is None else _LEAVES_S)
 
-    def take(self, result: ConverseResult) -> None:
+    def take(self, result: ShardResult) -> None:
         """A shard of dialogues was played."""
         if not result.finished:
             return

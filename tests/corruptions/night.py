@@ -115,9 +115,7 @@ def without_prefect() -> Iterator[None]:
             patch.setattr(stages, name, _plain(getattr(stages, name)))
         patch.setattr(check_quality, "_check_quality", _plain(check_quality._check_quality))
         patch.setattr(stages, "ProgressArtifact", _NoBar)
-        patch.setattr("tasks.converse.fan_out", _fan_out)
-        patch.setattr("tasks.execute.fan_out", _fan_out)
-        patch.setattr("tasks.audit.fan_out", _fan_out)
+        patch.setattr("tasks.driver.stage.fan_out", _fan_out)
         yield
 
 

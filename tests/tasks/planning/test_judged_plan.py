@@ -9,9 +9,10 @@ from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, 
 from flows.night.before.preflight import preflight
 from schemas.errors import ModelUnavailable
 from tasks.benchmarks import registry
-from tasks.converse import context_for, converse
+from tasks.converse import ConverseStage, context_for
 from tasks.driver.judging import Judgements, judge_context
-from tasks.judge import judge
+from tasks.driver.stage import run_stage
+from tasks.judge import JudgeStage
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest
 from tasks.stage import stage
@@ -84,7 +85,7 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
     owing = plan(tmp_path, "talk", asked)
     stage.fn(owing, "talk")
     with local_client() as client:
-        converse.fn(owing, context_for(owing, workers=1, cores=1), client, "talk")
+        run_stage(ConverseStage(owing, context_for(owing, workers=1, cores=1), client))
         monkeypatch.delenv("JUDGE_KEY", raising=False)
         played = estimate(owing)
         assert (played.owed, played.calls, played.judge_calls) == (0, 0, N_DISTINCT + len(CLEAR.drift))
@@ -100,7 +101,7 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         judgements, context = Judgements(owing), judge_context(owing, workers=1)
         episodes = read_episodes(owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members])
         wanted = judgements.wanted(episodes.values(), {}, all_rubrics=True)
-        done = judge.fn(owing, judgements, wanted, lambda: (context, client), "talk")
+        done = run_stage(JudgeStage(owing, judgements, wanted, lambda: (context, client)))
     assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
     told = estimate(owing)
     assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (0, 0, False, ())
