@@ -22,6 +22,8 @@ from tasks.worker.jobs import ShardResult
 
 ReadyT = TypeVar("ReadyT")
 LOOK_EVERY_S = 0.5
+_LEAVES_S = 10.0
+"""Seconds that stopped dialogues wait for the end of what is begun in the thread itself."""
 
 
 class Ahead(ABC, Generic[ReadyT]):
@@ -47,7 +49,7 @@ class Ahead(ABC, Generic[ReadyT]):
 
     @abstractmethod
     def begin(self, ready: ReadyT) -> Any:
-        """Begin it; return its future, None where nothing of it is pending."""
+        """Begin it; return its future, None where nothing of it is under way."""
 
     def room(self) -> float:
         """Return how many shards may be under way."""
@@ -71,7 +73,7 @@ class Ahead(ABC, Generic[ReadyT]):
             self._is_given_up.set()
         self._is_over.set()
         self._wake.set()
-        self._thread.join()
+        self._thread.join(None if error is None else _LEAVES_S)
         if error is None:
             for future in self._under_way:
                 self._end(future)

@@ -151,7 +151,7 @@ def between(changes: dict[str, Between]) -> Iterator[None]:
 
             def then(*arguments: Any, right: Any = right, change: Between = change) -> Any:
                 made = right(*arguments)
-                plans = (a._plan if isinstance(a, stages.Stages) else a for a in arguments)
+                plans = (a._plan if isinstance(a, stages.Stages) else getattr(a, "plan", a) for a in arguments)
                 change(next(a for a in plans if isinstance(a, RunPlan)))
                 return made
 
