@@ -80,7 +80,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
     @contextmanager
     def attempt(self, number: int, pending: Sequence[WantedEpisode]) -> Iterator[None]:
-        plan, deciding = self.plan, self._deciding
+        plan, deciding, self._is_first = self.plan, self._deciding, number == 0
         expect_images(plan, pending)
         self.context = replace(self.context, invocation=f"{self._invocation}-{number}")
         ahead = deciding or RunAhead(plan, self.context, self.client, (w.episode_id for w in pending))
@@ -94,15 +94,14 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
 
     def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> list[ConverseShard]:
         shards = _shards(self.plan, self.context, pending, n_workers, self._deciding.order if self._deciding else ())
-        resumed = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
-        self.done.kept = self.done.kept or resumed
+        if self._is_first:
+            self.done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
         return shards
 
     def dealing(self, shards: Sequence[ConverseShard], n_workers: int) -> dict[str, Any]:
         deciding, limit = self._deciding, self.context.shards_at_once
-        size = max((len(shard.episodes) for shard in shards), default=1)
         waiting = 1 if deciding else 2  # as many wait there as are played: none waits for us
-        at_once = limit or waiting * -(-self.context.concurrency // size)
+        at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
         found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
         return found | ({"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {})
 

@@ -12,7 +12,7 @@ from contextvars import copy_context
 from functools import cached_property
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 from schemas.episode import Episode
 from tasks.driver.resources import ClusterResources
@@ -20,13 +20,12 @@ from tasks.driver.stage import StageResult
 from tasks.planning.plan import RunPlan
 from tasks.worker.jobs import ShardResult
 
-ReadyT = TypeVar("ReadyT")
 LOOK_EVERY_S = 0.5
 _LEAVES_S = 10.0
 """Seconds that stopped dialogues wait for the end of what is begun in the thread itself."""
 
 
-class Ahead(ABC, Generic[ReadyT]):
+class Ahead(ABC):
     """Block around dialogues. At its end what was begun is done; where the dialogues were stopped, it is given up.
 
     Args:
@@ -38,17 +37,17 @@ class Ahead(ABC, Generic[ReadyT]):
         self.done = StageResult()
         """What its shards came to."""
         self._played: SimpleQueue[ShardResult] = SimpleQueue()
-        self._ready: deque[ReadyT] = deque()
+        self._ready: deque[Any] = deque()
         self._under_way: list[Any] = []
         self._wake, self._is_over, self._is_given_up = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=copy_context().run, args=(self._go_on,), name="parley-ahead", daemon=True)
 
-    @abstractmethod
-    def ready(self, played: ShardResult) -> Sequence[ReadyT]:
-        """Return what can be begun now that a shard of dialogues was played."""
+    def ready(self, played: ShardResult) -> Sequence[Any]:
+        """Return what can be begun now that a shard of dialogues was played: the part of those that ended."""
+        return [played.part] if played.finished else []
 
     @abstractmethod
-    def begin(self, ready: ReadyT) -> Any:
+    def begin(self, ready: Any) -> Any:
         """Begin it; return its future, None where nothing of it is under way."""
 
     def room(self) -> float:

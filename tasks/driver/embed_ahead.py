@@ -14,7 +14,6 @@ from tasks.planning.plan import RunPlan
 from tasks.storage.contexts import context_of
 from tasks.storage.sends import SendLog
 from tasks.storage.vectors import Vectors
-from tasks.worker.jobs import ShardResult
 from tasks.worker.purse import MeteredEmbedder, Purse
 
 
@@ -32,7 +31,7 @@ async def opened_vectors(plan: RunPlan, find_access: Callable[[], EmbedderAccess
         sends.close()
 
 
-class EmbedAhead(Ahead[str]):
+class EmbedAhead(Ahead):
     """Embeds what dialogues say as they end, in its own thread; where they were stopped, also requests under way are given up."""
 
     def __init__(self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None) -> None:
@@ -47,10 +46,6 @@ class EmbedAhead(Ahead[str]):
             with suppress(RuntimeError):  # a fault has ended its loop
                 self._finding.get_loop().call_soon_threadsafe(self._finding.cancel)
         super().__exit__(kind, error, trace)
-
-    def ready(self, played: ShardResult) -> list[str]:
-        """Return the part that has new dialogues."""
-        return [played.part] if played.finished else []
 
     def begin(self, ready: str) -> None:
         """Find the vectors of a part's texts, and wait for them."""

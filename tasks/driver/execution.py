@@ -35,7 +35,7 @@ def episode_groups(plan: RunPlan) -> list[tuple[str, ...]]:
     return even_shards((w.episode_id for w in plan.members), max(_FEWEST_EPISODES, _ROUNDS // max(1, rounds)))
 
 
-class RunAhead(Ahead[tuple[str, ...]]):
+class RunAhead(Ahead):
     """Runs programs of ended dialogues on idle processors, in the shards and under the names of the stage `execute`.
 
     Dialogues that wait for a model leave processors idle; dialogues that keep them busy go first.

@@ -28,7 +28,7 @@ from tasks.storage.journaling.segments import remove_segments
 from tasks.storage.journaling.tries import shard_try
 from tasks.storage.paid_calls import read_calls
 from tasks.worker.call_log import CallLog
-from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard, ShardResult
+from tasks.worker.jobs import JudgeContext, JudgeJob, JudgeSeat, JudgeShard
 from tasks.worker.judge_shard import JUDGEMENTS, judge_shard
 from tasks.worker.purse import Purse
 
@@ -222,7 +222,7 @@ def judge_shards(context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
     return [JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group) for group in dealt]
 
 
-class JudgeAhead(Ahead[str]):
+class JudgeAhead(Ahead):
     """Has dialogues judged as they end, by rubrics that read no verdicts."""
 
     def __init__(self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any) -> None:
@@ -239,10 +239,6 @@ class JudgeAhead(Ahead[str]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         super().__exit__(kind, error, trace)
         self._open.__exit__(kind, error, trace)
-
-    def ready(self, played: ShardResult) -> list[str]:
-        """Return the part that has new dialogues."""
-        return [played.part] if played.finished else []
 
     def begin(self, ready: str) -> Any:
         wanted = self._judgements.wanted(self.episodes(ready), {}, all_rubrics=False)
