@@ -8,7 +8,7 @@ from typing import Any, Self
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from flows.night.telling.notify import Notify
+from flows.night.reporting.destinations import Notify
 from flows.site.target import SiteTarget
 from sandbox import registry as sandboxes
 from sandbox.registry import default_name
