@@ -1,6 +1,7 @@
 """What a judged run will ask, told before anything is started: its judges' calls, tokens, cost, keys and endpoints."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelReq
 from tasks.stage import stage
 from tasks.storage.home import Home
 from tasks.storage.owed import read_episodes
+from tasks.worker.jobs import JudgeShard, ShardResult
+from tasks.worker.judge_shard import judge_shard
 from tests.faults.nights import local_client
 from tests.fixtures.model_server import ModelServer, model_server
 from tests.tasks.benchmarks import judged
@@ -28,6 +31,16 @@ N_DISTINCT = (N_DIALOGS - 1) * N_ROUNDS
 ROUND = len("Problem 0, round 1") // CHARACTERS_PER_TOKEN + TOKENS_PER_ANSWER
 """Tokens of one round: the message, and an answer that is not there yet."""
 FORM, WHOLE_FORM = (len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for rubric in (CLEAR, WHOLE))
+
+
+_deaths: list[str] = []
+
+
+def asked_by_workers_of_whom_one_dies(shard: JudgeShard) -> ShardResult:
+    if not _deaths:
+        _deaths.append(shard.name)
+        judge_shard(replace(shard, jobs=shard.jobs[:1]))
+    return judge_shard(shard)  # Dask gives a dead worker's shard, as first sent, to another one
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +93,7 @@ def test_a_dry_run_names_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.
 def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_their_judge_is_looked_for(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two dialogues say the same: their judgement is asked for once."""
+    """Two dialogues say the same: their judgement is asked for once, though a worker dies after its first answer."""
     asked = ModelRequest(spec=f"openai:mock@{server.base_url}", revision="1", key_env="JUDGE_KEY")
     owing = plan(tmp_path, "talk", asked)
     stage.fn(owing, "talk")
@@ -101,7 +114,10 @@ def test_judgements_on_kept_dialogues_are_counted_as_they_will_be_asked_and_thei
         judgements, context = Judgements(owing), judge_context(owing, workers=1)
         episodes = read_episodes(owing.lake, judged.NAME, owing.spec.label, [w.episode_id for w in owing.members])
         wanted = judgements.wanted(episodes.values(), {}, all_rubrics=True)
+        n_before = len(server.bodies)
+        monkeypatch.setattr(JudgeStage, "run_shard", staticmethod(asked_by_workers_of_whom_one_dies))
         done = run_stage(JudgeStage(owing, judgements, wanted, lambda: (context, client)))
+    assert (done.error, len(_deaths), len(server.bodies) - n_before) == (None, 1, N_DISTINCT)
     assert (done.n_asked, len(done.rows)) == (N_DISTINCT, 2 * N_DIALOGS * N_ROUNDS)
     told = estimate(owing)
     assert (told.judge_calls, told.judge_input_tokens, told.at_most, told.keys_not_set) == (0, 0, False, ())
