@@ -56,9 +56,9 @@ class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
         return [AuditShard(self.context, content_id([item.program for item in group]), group) for group in groups]
 
     def keep(self) -> None:
-        if self.done.is_cut:
+        if self.result.is_cut:
             return
-        rows = self.done.rows = assembled(self.context, self._items, known_audits(self.plan), _LOST)
+        rows = self.result.rows = assembled(self.context, self._items, known_audits(self.plan), _LOST)
         name = content_id(rows)
         self.plan.lake.write_part("forgery_audit", rows, name, **self.plan.keys)
         self.plan.lake.keep_only("forgery_audit", (name,), **self.plan.keys)

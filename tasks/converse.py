@@ -87,7 +87,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         with super().attempt(number, pending), ahead if isinstance(ahead, RunAhead) else ahead.deciding(self.context):
             self._beside = ahead
             yield
-        self.done.n_run += ahead.done.n_run if isinstance(ahead, RunAhead) else ahead.n_run
+        self.result.n_run += ahead.result.n_run if isinstance(ahead, RunAhead) else ahead.n_run
         if deciding and deciding.is_decided:
             deciding.close(plan)
             self._deciding = None
@@ -95,7 +95,7 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
     def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> list[ConverseShard]:
         shards = _shards(self.plan, self.context, pending, n_workers, self._deciding.order if self._deciding else ())
         if self._is_first:
-            self.done.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
+            self.result.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
         return shards
 
     def dealing(self, shards: Sequence[ConverseShard], n_workers: int) -> dict[str, Any]:
@@ -110,9 +110,9 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             self._beside.take(result)
 
     def keep(self) -> None:
-        self.done.n_owed = len(self.plan.owed())
-        if not self.done.n_owed:
-            self.done.error, self.done.is_permanent = None, False
+        self.result.n_owed = len(self.plan.owed())
+        if not self.result.n_owed:
+            self.result.error, self.result.is_permanent = None, False
         settle(self.plan)
 
 

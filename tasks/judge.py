@@ -66,8 +66,8 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
 
     def pending(self) -> list[JudgeJob]:
         pending = self._judgements.owed(self._wanted, self._judgements.known())
-        self.done.is_cut = bool(pending and self._purse and self._purse.is_over)
-        return [] if self.done.is_cut else pending
+        self.result.is_cut = bool(pending and self._purse and self._purse.is_over)
+        return [] if self.result.is_cut else pending
 
     def reach(self) -> None:
         self.context, self.client = self._reach()
@@ -79,15 +79,17 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return {"at_once": SHARDS_IN_FLIGHT + 8, "in_turn": True}  # some more than are under way: none waits for the driver
 
     def keep(self) -> None:
-        plan, done, known, before = self.plan, self.done, self._judgements.known(), self._judgements.earlier.keys()
-        if done.is_cut:
-            done.n_asked = len(known.keys() - before)
+        plan, result, known, before = self.plan, self.result, self._judgements.known(), self._judgements.earlier.keys()
+        if result.is_cut:
+            result.n_asked = len(known.keys() - before)
             return
-        done.rows = tuple(self._judgements.rows(self._wanted, known))
-        by_id = {row.judgement_id: row for row in done.rows}
-        done.asked = tuple(row for name, row in by_id.items() if name not in before and name in known)
-        done.n_asked, done.n_reused = len(done.asked), len(by_id.keys() & before)
-        name = content_id([len(done.rows), *((row.judgement_id, row.episode_id, row.turn, row.dimension) for row in done.rows)])
-        plan.lake.write_part("judge_verdicts", done.rows, name, **plan.keys)
+        result.rows = tuple(self._judgements.rows(self._wanted, known))
+        by_id = {row.judgement_id: row for row in result.rows}
+        result.asked = tuple(row for name, row in by_id.items() if name not in before and name in known)
+        result.n_asked, result.n_reused = len(result.asked), len(by_id.keys() & before)
+        name = content_id(
+            [len(result.rows), *((row.judgement_id, row.episode_id, row.turn, row.dimension) for row in result.rows)]
+        )
+        plan.lake.write_part("judge_verdicts", result.rows, name, **plan.keys)
         plan.lake.keep_only("judge_verdicts", (name,), **plan.keys)
         self._judgements.remove_log()

@@ -134,7 +134,7 @@ class Stages:
             tonight.servers.keep(plan, used=judges if judging else (), later=judges)
         tonight.servers.keep(plan, later=judges)
         if judging:
-            self.work.judged.model_calls += judging.done.model_calls
+            self.work.judged.model_calls += judging.result.model_calls
         progress.done()
         self._board.done(n_owed - done.n_owed)
         return done

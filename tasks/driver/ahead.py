@@ -34,29 +34,29 @@ class Ahead(ABC):
 
     def __init__(self, plan: RunPlan, client: Any) -> None:
         self.plan, self.client = plan, client
-        self.done = StageResult()
+        self.result = StageResult()
         """What its shards came to."""
         self._played: SimpleQueue[ShardResult] = SimpleQueue()
-        self._ready: deque[Any] = deque()
+        self._waiting: deque[Any] = deque()
         self._under_way: list[Any] = []
         self._wake, self._is_over, self._is_given_up = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=copy_context().run, args=(self._go_on,), name="parley-ahead", daemon=True)
 
-    def ready(self, played: ShardResult) -> Sequence[Any]:
-        """Return what can be begun now that a shard of dialogues was played: the part of those that ended."""
-        return [played.part] if played.finished else []
+    def new_work(self, result: ShardResult) -> Sequence[Any]:
+        """Return what can be begun now that a shard of dialogues was played: the name of their part."""
+        return [result.part] if result.finished else []
 
     @abstractmethod
-    def begin(self, ready: Any) -> Any:
-        """Begin it; return its future, None where nothing of it is under way."""
+    def begin(self, work: Any) -> Any:
+        """Begin some work; return its future, None where nothing of it is under way."""
 
     def room(self) -> float:
         """Return how many shards may be under way."""
         return float("inf")
 
     def add(self, result: ShardResult) -> None:
-        """Add a result to `done`."""
-        self.done.add([result])
+        """Add a shard's result to `result`."""
+        self.result.add([result])
 
     def take(self, result: ShardResult) -> None:
         """Take in a shard of dialogues that was played."""
@@ -99,21 +99,21 @@ class Ahead(ABC):
                 is_over = self._is_over.is_set()
                 with suppress(Empty):
                     while True:
-                        self._ready += self.ready(self._played.get_nowait())
-                self._begin_ready()
+                        self._waiting += self.new_work(self._played.get_nowait())
+                self._begin_waiting()
                 if is_over:
                     return
                 self._wake.wait(LOOK_EVERY_S)
                 self._wake.clear()
 
-    def _begin_ready(self) -> None:
-        ended = [future for future in self._under_way if future.done()]
-        self._under_way = [future for future in self._under_way if future not in ended]
-        for future in ended:
+    def _begin_waiting(self) -> None:
+        finished = [future for future in self._under_way if future.done()]
+        self._under_way = [future for future in self._under_way if future not in finished]
+        for future in finished:
             self._end(future)
         room = self.room()
-        while self._ready and len(self._under_way) < room and not self._is_given_up.is_set():
-            future = self.begin(self._ready.popleft())
+        while self._waiting and len(self._under_way) < room and not self._is_given_up.is_set():
+            future = self.begin(self._waiting.popleft())
             if future is not None:
                 future.add_done_callback(lambda _: self._wake.set())
                 self._under_way.append(future)

@@ -47,10 +47,10 @@ class EmbedAhead(Ahead):
                 self._finding.get_loop().call_soon_threadsafe(self._finding.cancel)
         super().__exit__(kind, error, trace)
 
-    def begin(self, ready: str) -> None:
+    def begin(self, work: str) -> None:
         """Find the vectors of a part's texts, and wait for them."""
         wanted = self.plan.benchmark.scores.texts_to_embed
-        played = [one for one in self.episodes(ready) if one.is_final and one.episode_id in self._members]
+        played = [one for one in self.episodes(work) if one.is_final and one.episode_id in self._members]
         texts = {text for one in played if wanted for text in wanted(self._request(one))} - self._taken
         self._taken |= texts
         self._runner.run(self._find(sorted(texts)))

@@ -60,23 +60,23 @@ class RunAhead(Ahead):
         """See `Ahead`. It changes by one at each look, and grows only where a shard waits: none is saved up."""
         if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
             idle, self._looked_at = self._idle.since_last(), time.monotonic()
-            step = 1 if idle > _SPARE and self._ready else -1 if idle < _SCARCE else 0
+            step = 1 if idle > _SPARE and self._waiting else -1 if idle < _SCARCE else 0
             self._allowed = min(max(self._allowed + step, 0), self.most)
         return self._allowed
 
-    def ready(self, played: ShardResult) -> list[tuple[str, ...]]:
+    def new_work(self, result: ShardResult) -> list[tuple[str, ...]]:
         """Return the groups of episodes that are complete now."""
         found: list[tuple[str, ...]] = []
-        for episode_id in self._group_of.keys() & played.finished:
+        for episode_id in filter(self._group_of.__contains__, result.finished):
             group = self._group_of[episode_id]
-            self._part_of[episode_id] = played.part
+            self._part_of[episode_id] = result.part
             self._missing[group] -= 1
             if not self._missing[group]:
                 found.append(group)
         return found
 
-    def begin(self, ready: tuple[str, ...]) -> Any:
-        shard = shard_of(self.plan, self._context, map(self._episode, ready))
+    def begin(self, work: tuple[str, ...]) -> Any:
+        shard = shard_of(self.plan, self._context, map(self._episode, work))
         return self.submit(execute_shard, *with_known_verdicts(self._context, self._known, [shard]))
 
     def add(self, result: ShardResult) -> None:

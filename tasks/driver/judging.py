@@ -240,11 +240,11 @@ class JudgeAhead(Ahead):
         super().__exit__(kind, error, trace)
         self._open.__exit__(kind, error, trace)
 
-    def begin(self, ready: str) -> Any:
-        wanted = self._judgements.wanted(self.episodes(ready), {}, all_rubrics=False)
+    def begin(self, work: str) -> Any:
+        wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
         jobs = tuple(self._judgements.owed(wanted, self._asked))
         self._asked.update(job.judgement_id for job in jobs)
-        return self.submit(judge_shard, JudgeShard(self._context, content_id([ready]), jobs)) if jobs else None
+        return self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs)) if jobs else None
 
     def rows(self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]) -> list[JudgeVerdict]:
         """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.

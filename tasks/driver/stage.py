@@ -63,14 +63,14 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
     Args:
         context: facts that all shards share.
         client: a Dask client.
-        done: what the stage came to so far.
+        result: what the stage came to so far.
     """
 
     asks_models = False
     """After faults of the models' service it waits before the next attempt. None follows where no item got through."""
 
-    def __init__(self, plan: RunPlan, context: Any, client: Any, done: ResultT) -> None:
-        self.plan, self.context, self.client, self.done = plan, context, client, done
+    def __init__(self, plan: RunPlan, context: Any, client: Any, result: ResultT) -> None:
+        self.plan, self.context, self.client, self.result = plan, context, client, result
 
     @staticmethod
     @abstractmethod
@@ -113,7 +113,7 @@ def run_stage(stage: Stage[ItemT, ShardT, ResultT], on_result: OnResult = lambda
         with closing_run(stage.client, stage.context.key):
             _attempt(stage, pending, on_result)
     stage.keep()
-    return stage.done
+    return stage.result
 
 
 def _attempt(stage: Stage[ItemT, ShardT, Any], pending: Sequence[ItemT], on_result: OnResult) -> None:
@@ -126,9 +126,9 @@ def _attempt(stage: Stage[ItemT, ShardT, Any], pending: Sequence[ItemT], on_resu
             n_workers = len(living_workers(stage.client))
             shards = stage.shards(pending, n_workers)
             results, lost = fan_out(stage.client, stage.run_shard, shards, take, **stage.dealing(shards, n_workers))
-        stage.done.add(results, is_lost=bool(lost))
+        stage.result.add(results, is_lost=bool(lost))
         is_whole = bool(results) and not lost
-        if stage.done.is_cut or (is_whole and _is_hopeless(stage, results)) or not (pending := stage.pending()):
+        if stage.result.is_cut or (is_whole and _is_hopeless(stage, results)) or not (pending := stage.pending()):
             return
         if is_whole and stage.asks_models and number + 1 < MAX_ATTEMPTS:  # a dead worker is replaced at once
             time.sleep(RETRY_DELAY_S * 2 ** (number + 1))

@@ -101,7 +101,7 @@ def test_programs_of_a_finished_group_are_decided_before_the_next_is_played(
         for shard in converse_shards(plan, context, tuple(w for w in owed if w.episode_id in second)):
             ahead.take(converse_shard(shard))
     settle(plan)
-    decided, n_ahead = parts(plan), ahead.done.n_run
+    decided, n_ahead = parts(plan), ahead.result.n_run
     done, outcomes = executed(plan, context, client)
     assert n_ahead >= 1
     assert done.n_run + n_ahead == N_GROUPS, "equal programs of a shard are run once, and none is run by the next stage again"
