@@ -1,7 +1,8 @@
-"""Hook of mkdocs: adds the pages whose source lies outside of docs/, generates the reference, and builds the navigation.
+"""mkdocs hook: adds pages from outside of docs/, generates the reference, builds the navigation.
 
-Every page has one source. `parley help` prints the how-to pages from flows/text/topics, a benchmark's page is its README, and the
-reference is made of the code. Links are written as paths of the repository, and rewritten here.
+Every page has one source. The how-to pages come from flows/text/topics, which `parley help` prints.
+A benchmark's page is its README. The reference is generated from the code. Links in sources are
+paths of the repository; this hook rewrites them.
 """
 
 import ast
@@ -33,17 +34,25 @@ SECTIONS = {
     "decisions": "Decisions",
     "code": "Code",
 }
-"""Folder of the site -> its title in the navigation, in order."""
+"""Folder of the site -> title in the navigation, in order."""
 EXPLANATION = ("architecture", "ids", "trust", "statistics", "scale")
 
 
 def sources() -> dict[str, str]:
-    """Return the path of each page's source in the repository -> the page's path in the site."""
-    pages = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    """Return path of a source in the repository -> path of its page in the site."""
+    pages = {
+        "README.md": "index.md",
+        "CHANGELOG.md": "changelog.md",
+        "CONTRIBUTING.md": "contributing.md",
+    }
     for path in sorted((ROOT / TOPICS).glob("*.md")):
-        pages[f"{TOPICS}/{path.name}"] = path.name if path.stem == "tutorial" else f"how-to/{path.name}"
+        pages[f"{TOPICS}/{path.name}"] = (
+            path.name if path.stem == "tutorial" else f"how-to/{path.name}"
+        )
     for path in sorted((ROOT / "tasks" / "benchmarks").glob("*/README.md")):
-        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = f"benchmarks/{path.parent.name}.md"
+        pages[f"tasks/benchmarks/{path.parent.name}/README.md"] = (
+            f"benchmarks/{path.parent.name}.md"
+        )
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("README.md")):
             name = path.relative_to(ROOT).as_posix()
@@ -60,12 +69,14 @@ def sources() -> dict[str, str]:
 
 
 def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> str:
-    """Return a page's text with its links made for the site.
+    """Return a page's text with links that work in the site.
 
     Args:
-        source: path of the text in the repository, from which relative links go.
+        text: the source text.
+        source: path of the source in the repository, to which its links are relative.
         page: path of the page in the site.
-        pages: see `sources`. A link to another file of the repository becomes its path, as code.
+        pages: result of `sources`. A link to any other file of the repository becomes the file's
+            path, as code.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -81,7 +92,9 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
         link = posixpath.relpath(pages[path], posixpath.dirname(page) or ".")
         return f"{match['image']}[{match['text']}]({link}{'#' + anchor if anchor else ''})"
 
-    indented = re.sub(r"^  (?=- )", "    ", text, flags=re.MULTILINE)  # Python-Markdown nests a list from four blanks on
+    indented = re.sub(
+        r"^  (?=- )", "    ", text, flags=re.MULTILINE
+    )  # Python-Markdown nests a list only from four blanks
     return CODE_OR_LINK.sub(replaced, indented)
 
 
@@ -89,7 +102,7 @@ def rewritten(text: str, source: str, page: str, pages: Mapping[str, str]) -> st
 
 
 def generators() -> dict[str, Any]:
-    """Return each generated page of the reference -> the function that makes its text."""
+    """Return path of a generated page of the reference -> function that returns its text."""
     return {
         "reference/cli.md": cli_page,
         "reference/configuration.md": configuration_page,
@@ -103,27 +116,48 @@ def generators() -> dict[str, Any]:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table. Line ends and bars within cells are escaped."""
-    cells = [[re.sub(r"\s+", " ", cell).replace("|", "\\|").strip() for cell in row] for row in rows]
+    cells = [
+        [re.sub(r"\s+", " ", cell).replace("|", "\\|").strip() for cell in row] for row in rows
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells))
 
 
 def cli_page() -> str:
-    """Return the page of all commands: the table of them, then arguments and options of each."""
+    """Return the page of all commands: a table, then the arguments and options of each command."""
     from typer.main import get_command
 
     from flows.cli.app import app
 
     leaves = list(_commands(get_command(app), "parley"))
-    rows = [(f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help)) for name, command in leaves]
-    parts = ["# Commands", "Every command has `--help`.", table(("command", "does"), rows)]
+    rows = [
+        (f"[`{name}`](#{name.replace(' ', '-')})", _first_line(command.help))
+        for name, command in leaves
+    ]
+    parts = ["# Commands", "Every command has `--help`.", table(("command", "description"), rows)]
     for name, command in leaves:
         context = command.context_class(command, info_name=name)
         usage = " ".join((name, *command.collect_usage_pieces(context)))
-        records = [record for p in command.params if not getattr(p, "hidden", False) and (record := p.get_help_record(context))]
-        parts += [f"## {name}", f"```text\n{usage}\n```", textwrap.dedent(command.help or "").replace("\b", "").strip()]
+        records = [
+            record
+            for p in command.params
+            if not getattr(p, "hidden", False) and (record := p.get_help_record(context))
+        ]
+        parts += [
+            f"## {name}",
+            f"```text\n{usage}\n```",
+            textwrap.dedent(command.help or "").replace("\b", "").strip(),
+        ]
         if records:
-            parts.append(table(("argument or option", ""), ((f"`{form}`", _plain(text)) for form, text in records)))
-    return "\n\n".join(parts) + "\n\n`parley run` has further flags for the [keys of each role](role-keys.md).\n"
+            parts.append(
+                table(
+                    ("argument or option", ""),
+                    ((f"`{form}`", _plain(text)) for form, text in records),
+                )
+            )
+    return (
+        "\n\n".join(parts)
+        + "\n\n`parley run` also has flags for the [keys of each role](role-keys.md).\n"
+    )
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -133,9 +167,9 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         return
     if command.invoke_without_command and name != "parley":
         yield name, command
-    for word, one in below.items():
-        if not one.hidden:
-            yield from _commands(one, f"{name} {word}")
+    for word, subcommand in below.items():
+        if not subcommand.hidden:
+            yield from _commands(subcommand, f"{name} {word}")
 
 
 def _first_line(text: str | None) -> str:
@@ -143,12 +177,15 @@ def _first_line(text: str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown would read as a tag or emphasis outside of code."""
-    return "".join(part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part) for part in re.split(r"(`[^`]*`)", text))
+    """Escape characters outside of code that Markdown would read as a tag or emphasis."""
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([<*])", r"\\\1", part)
+        for part in re.split(r"(`[^`]*`)", text)
+    )
 
 
 def configuration_page() -> str:
-    """Return the page of a night's file: every field of its models, with type, default and description."""
+    """Return the page of a night's configuration: all fields, with type, default, description."""
     from flows.night.config import NightlyConfig
 
     parts = [
@@ -158,21 +195,30 @@ def configuration_page() -> str:
     for model in _models(NightlyConfig, {}):
         texts = field_texts(model)
         rows = [
-            (f"`{name}`", f"`{_type(field.annotation)}`", _default(field), _plain(texts.get(name, "")))
+            (
+                f"`{name}`",
+                f"`{_type(field.annotation)}`",
+                _default(field),
+                _plain(texts.get(name, "")),
+            )
             for name, field in model.model_fields.items()
         ]
-        parts += [f"## {model.__name__}", _first_line(inspect.getdoc(model)), table(("field", "type", "default", ""), rows)]
+        parts += [
+            f"## {model.__name__}",
+            _first_line(inspect.getdoc(model)),
+            table(("field", "type", "default", ""), rows),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
-def _models(model: type[BaseModel], known: dict[type[BaseModel], None]) -> list[type[BaseModel]]:
-    """Return a model and all models that its fields hold, each once."""
-    known.setdefault(model)
+def _models(model: type[BaseModel], models: dict[type[BaseModel], None]) -> list[type[BaseModel]]:
+    """Return a model and all models that its fields contain, without duplicates."""
+    models.setdefault(model)
     for field in model.model_fields.values():
         for inner in _inner_models(field.annotation):
-            if inner not in known:
-                _models(inner, known)
-    return list(known)
+            if inner not in models:
+                _models(inner, models)
+    return list(models)
 
 
 def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -184,21 +230,31 @@ def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 @cache
 def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return field -> docstring below it, of a model and its bases."""
+    """Return field -> docstring below the field, for a model and its bases."""
     texts: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if owner is not BaseModel and issubclass(owner, BaseModel):
             [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
             assert isinstance(tree, ast.ClassDef)
             for field, text in zip(tree.body, tree.body[1:], strict=False):
-                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                ):
                     texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
     return texts
 
 
 def _type(annotation: Any) -> str:
-    text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
+    text = (
+        annotation.__name__
+        if isinstance(annotation, type) and not get_args(annotation)
+        else str(annotation)
+    )
+    return (
+        re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", text).replace(" | None", "").replace(", ...]", "…]")
+    )
 
 
 def _default(field: Any) -> str:
@@ -210,12 +266,15 @@ def _default(field: Any) -> str:
 
 
 def role_keys_page() -> str:
-    """Return the page of the keys that each role of a run takes."""
+    """Return the page of the keys of each role of a run."""
     from tasks.planning.role_keys import key_table
 
     about = (
-        "Subject, simulator, judge and embedder take `SPEC[,KEY=VALUE…]`. Each key is a flag, too. A flag of another role"
-        " than the subject has the role's name before it (`--simulator-temperature`). A night's file has the same keys."
+        "`--subject`, `--simulator`, `--judge` and `--embedder` take `SPEC[,KEY=VALUE…]`. Each"
+        " key is also a flag of `parley run`."
+        " Flags of other roles than the subject have the role's name as prefix"
+        " (`--simulator-temperature`). A night's"
+        " configuration file has the same keys."
         " The [how-to page](../how-to/roles.md) explains them."
     )
     return f"# Keys of a role\n\n{about}\n\n{key_table()}\n"
@@ -227,21 +286,24 @@ def tables_page() -> str:
 
     parts = [
         "# Tables",
-        "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The warehouse holds it, too, unless"
-        " the page says otherwise. [Tables of results](results.md) are made of these.",
+        "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The"
+        " warehouse also holds the table,"
+        " unless this page says otherwise. [Result tables](results.md) are computed from these"
+        " tables.",
     ]
-    for name, made in sorted(TABLES.items()):
-        texts = field_texts(made.model)
+    for name, table_type in sorted(TABLES.items()):
+        texts = field_texts(table_type.model)
         rows = [
             (
                 f"`{field.name}`",
                 f"`{_arrow(field.type)}`" + (" or NULL" if field.nullable else ""),
                 _plain(texts.get(field.name, "")),
             )
-            for field in made.schema
+            for field in table_type.schema
         ]
-        kept = "" if made.is_loaded else " In the lake only."
-        about = f"{_first_line(inspect.getdoc(made.model))} Version {made.version}, by {', '.join(made.partition_by)}.{kept}"
+        place = "" if table_type.is_loaded else " Only in the lake."
+        keys = ", ".join(table_type.partition_by)
+        about = f"{_first_line(inspect.getdoc(table_type.model))} Version {table_type.version}, partitioned by {keys}.{place}"
         parts += [f"## {name}", _plain(about), table(("column", "type", ""), rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -252,20 +314,28 @@ def _arrow(kind: Any) -> str:
 
 
 def results_page() -> str:
-    """Return the page of all tables of results: the comment of each SQL file, which says what a row is."""
-    files = [*sorted((ROOT / "warehouse/sql/marts").glob("*.sql")), *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql"))]
+    """Return the page of all result tables, from the comment of each SQL file."""
+    files = [
+        *sorted((ROOT / "warehouse/sql/marts").glob("*.sql")),
+        *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql")),
+    ]
     rows = []
     for path in files:
         comment = re.match(r"(?:--.*\n)+", path.read_text(encoding="utf-8"))
         lines = comment[0].splitlines() if comment else ()
-        rows.append((f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines))))
+        rows.append(
+            (f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines)))
+        )
     views = [
-        (f"`{path.stem}`", _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")))
+        (
+            f"`{path.stem}`",
+            _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")),
+        )
         for path in sorted((ROOT / "warehouse/sql/ddl").glob("*.sql"))
         if not path.stem.startswith("_")
     ]
     return (
-        f"# Tables of results\n\n## Results\n\n{table(('table', 'a row'), rows)}\n\n"
+        f"# Result tables\n\n## Results\n\n{table(('table', 'a row'), rows)}\n\n"
         f"## Views and macros\n\n{table(('name', ''), views)}\n"
     )
 
@@ -276,30 +346,44 @@ def metrics_page() -> str:
 
     families: dict[str, list[Any]] = {}
     for name in registry.names():
-        one = registry.load(name)
-        families.setdefault(one.function.__module__.rpartition(".")[2], []).append(one)
-    parts = ["# Metrics", "A score names its metric and the metric's version. Scores of two versions are not compared."]
+        metric = registry.load(name)
+        families.setdefault(metric.function.__module__.rpartition(".")[2], []).append(metric)
+    parts = [
+        "# Metrics",
+        "Each score has a metric and a version of it. Parley never compares scores of different versions.",
+    ]
     for family, metrics in sorted(families.items()):
         parts.append(f"## {family.replace('_', ' ').capitalize()}")
-        for one in metrics:
-            better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(one.better, "It only describes.")
-            judged = " It reads judgements." if one.judged else ""
-            text = textwrap.indent(inspect.getdoc(one.function) or "", "    ")
-            parts += [f"### {one.name}", f"Version {one.version}. {better}{judged}", text]
+        for metric in metrics:
+            better = {"higher": "Higher is better.", "lower": "Lower is better."}.get(
+                metric.better, "Neither direction is better."
+            )
+            judged = " Needs a judge." if metric.judged else ""
+            text = textwrap.indent(inspect.getdoc(metric.function) or "", "    ")
+            parts += [f"### {metric.name}", f"Version {metric.version}. {better}{judged}", text]
     return "\n\n".join(parts) + "\n"
 
 
 def exit_codes_page() -> str:
-    """Return the page of exit codes and the errors behind them."""
+    """Return the page of exit codes, with the errors of each."""
     from flows.cli.app import app
     from schemas import errors
 
     codes = re.findall(r"(\d) ([^,.]+)", str(app.info.epilog).partition("Exit codes:")[2])
-    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.ParleyError)]
-    rows = [(str(one.exit_code), f"`{one.__name__}`", _first_line(inspect.getdoc(one))) for one in kinds]
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.ParleyError)
+    ]
+    rows = [
+        (str(kind.exit_code), f"`{kind.__name__}`", _first_line(inspect.getdoc(kind)))
+        for kind in kinds
+    ]
     return (
-        f"# Exit codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
-        f"## Errors\n\nEach error names the value, the place and the remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
+        "# Exit"
+        f" codes\n\n{table(('code', 'meaning'), [(f'**{code}**', _plain(text)) for code, text in codes])}\n\n"
+        "## Errors\n\nAn error message states the value, the place and the"
+        f" remedy.\n\n{table(('code', 'error', ''), sorted(rows))}\n"
     )
 
 
@@ -307,7 +391,7 @@ def exit_codes_page() -> str:
 
 
 def decisions_page() -> str:
-    """Return the list of all decisions with their statuses."""
+    """Return the page that lists all decisions with their status."""
     rows = []
     for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
         title, _, status = path.read_text(encoding="utf-8").splitlines()[:3]
@@ -317,33 +401,43 @@ def decisions_page() -> str:
 
 
 def _title(text: str) -> str:
-    return next(line for line in text.splitlines() if line.startswith("# ")).removeprefix("# ").replace("`", "")
+    return (
+        next(line for line in text.splitlines() if line.startswith("# "))
+        .removeprefix("# ")
+        .replace("`", "")
+    )
 
 
 def site_pages() -> dict[str, str]:
-    """Return path in the site -> text, of every page that has no file in docs/."""
+    """Return path in the site -> text, for every page without a file in docs/."""
     pages = sources()
     texts = {
         page: rewritten((ROOT / source).read_text(encoding="utf-8"), source, page, pages)
         for source, page in pages.items()
         if not source.startswith("docs/")
     }
-    return texts | {page: make() for page, make in generators().items()} | {"decisions/index.md": decisions_page()}
+    return (
+        texts
+        | {page: make() for page, make in generators().items()}
+        | {"decisions/index.md": decisions_page()}
+    )
 
 
 def on_config(config: Any) -> Any:
-    """Set the navigation: one tab for each section, its pages by their titles."""
+    """Set the navigation: a tab for each section, with the titles of its pages."""
     texts = site_pages()
     for path in sorted((ROOT / "docs").rglob("*.md")):
-        texts.setdefault(path.relative_to(ROOT / "docs").as_posix(), path.read_text(encoding="utf-8"))
+        texts.setdefault(
+            path.relative_to(ROOT / "docs").as_posix(), path.read_text(encoding="utf-8")
+        )
     nav: list[Any] = [{"Home": "index.md"}, {"First night": "tutorial.md"}]
     for folder, title in SECTIONS.items():
-        found = sorted(page for page in texts if page.startswith(f"{folder}/"))
+        pages = sorted(page for page in texts if page.startswith(f"{folder}/"))
         if folder == "explanation":
-            found = [f"explanation/{name}.md" for name in EXPLANATION]
+            pages = [f"explanation/{name}.md" for name in EXPLANATION]
         if folder == "decisions":
-            found = ["decisions/index.md"]
-        nav.append({title: [{_title(texts[page]): page} for page in found]})
+            pages = ["decisions/index.md"]
+        nav.append({title: [{_title(texts[page]): page} for page in pages]})
     nav[-1]["Code"][:0] = [
         {"Contributing": "contributing.md"},
         {"Changelog": "changelog.md"},
@@ -354,7 +448,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that have no file in docs/."""
+    """Add the pages without a file in docs/."""
     from mkdocs.structure.files import File
 
     for page, text in site_pages().items():

@@ -1,4 +1,4 @@
-"""Sandboxes by name: ours, and others' through the entry point group `parley.sandboxes`."""
+"""Registry of sandboxes: Parley's own, and others from the entry point group `parley.sandboxes`."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from sandbox.interface import Sandbox
@@ -22,14 +22,16 @@ GROUP = "parley.sandboxes"
 
 
 def names() -> tuple[str, ...]:
-    """All known sandboxes, sorted; nothing is imported for it."""
-    return known(GROUP, BUILT_IN)
+    """Return the names of all sandboxes, sorted. Nothing is imported."""
+    return registered_names(GROUP, BUILT_IN)
 
 
 def default_name() -> str:
-    """The sandbox to use where none is named: the zygote. Docker where bubblewrap cannot be had, or is missing beside a daemon.
+    """Return the name of the sandbox to use by default.
 
-    Nothing is started or checked; the sandbox's own `check` names whatever is missing.
+    It is `zygote` if bubblewrap is installed. Otherwise it is `docker` if a daemon may be running
+    or the system is not Linux, and else `zygote`. Nothing is started or checked: the sandbox's own
+    `check` reports what is missing.
     """
     if shutil.which("bwrap"):
         return "zygote"
@@ -38,25 +40,29 @@ def default_name() -> str:
 
 
 def load(name: str, **options: Any) -> "Sandbox":
-    """A sandbox of that name. Nothing is started or checked yet: see `Sandbox.check`.
+    """Make the sandbox with this name. Nothing is started or checked yet: see `Sandbox.check`.
 
     Args:
-        options: keyword arguments of the backend, for example `bwrap_path`.
+        name: name of the sandbox.
+        options: keyword arguments of the backend, such as `bwrap_path`.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: no sandbox has the name. The message lists the known names.
     """
     return _backend(name)(**options)
 
 
 def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = ()) -> "Sandbox":
-    """Make a sandbox whose Python programs find these modules loaded, if its class can do so (`preloads = True`).
+    """Make a sandbox whose Python programs start with these modules loaded.
 
     Args:
-        packages: folders of packages to use in place of Parley's own, if its class can do so (`takes_packages = True`).
+        name: name of the sandbox.
+        modules: modules to load. Ignored unless the sandbox's class has `preloads = True`.
+        packages: folders of packages to use instead of Parley's own. Ignored unless the class has
+            `takes_packages = True`.
 
     Raises:
-        UnknownName: lists what is known.
+        UnknownName: no sandbox has the name. The message lists the known names.
     """
     backend = _backend(name)
     options: dict[str, Any] = {"preload": modules} if getattr(backend, "preloads", False) else {}
@@ -66,7 +72,7 @@ def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = (
 
 
 def _backend(name: str) -> "Callable[..., Sandbox]":
-    return found("sandbox", GROUP, BUILT_IN, name, _built_in)
+    return load_registered("sandbox", GROUP, BUILT_IN, name, _built_in)
 
 
 def _built_in(name: str) -> "Callable[..., Sandbox]":

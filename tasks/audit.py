@@ -44,7 +44,9 @@ class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
 
     run_shard = staticmethod(audit_shard)
 
-    def __init__(self, plan: RunPlan, context: RunContext, client: Any, items: Sequence[AuditItem]) -> None:
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, items: Sequence[AuditItem]
+    ) -> None:
         super().__init__(plan, context, client, AuditDone())
         self._items = items
 
@@ -53,12 +55,17 @@ class AuditStage(Stage[AuditItem, AuditShard, AuditDone]):
 
     def shards(self, pending: Sequence[AuditItem], n_workers: int) -> list[AuditShard]:
         groups = even_shards(pending, _PROGRAMS)
-        return [AuditShard(self.context, content_id([item.program for item in group]), group) for group in groups]
+        return [
+            AuditShard(self.context, content_id([item.program for item in group]), group)
+            for group in groups
+        ]
 
     def keep(self) -> None:
         if self.result.is_cut:
             return
-        rows = self.result.rows = assembled(self.context, self._items, known_audits(self.plan), _LOST)
+        rows = self.result.rows = assembled(
+            self.context, self._items, known_audits(self.plan), _LOST
+        )
         name = content_id(rows)
         self.plan.lake.write_part("forgery_audit", rows, name, **self.plan.keys)
         self.plan.lake.keep_only("forgery_audit", (name,), **self.plan.keys)

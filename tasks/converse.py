@@ -72,7 +72,11 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         on_all_begun: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(plan, context, client, Conversed())
-        self._invocation, self._deciding, self._on_all_begun = context.invocation, deciding, on_all_begun
+        self._invocation, self._deciding, self._on_all_begun = (
+            context.invocation,
+            deciding,
+            on_all_begun,
+        )
         self._beside: RunAhead | DecideAhead | None = None
 
     def pending(self) -> Sequence[WantedEpisode]:
@@ -83,8 +87,13 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         plan, deciding, self._is_first = self.plan, self._deciding, number == 0
         expect_images(plan, pending)
         self.context = replace(self.context, invocation=f"{self._invocation}-{number}")
-        ahead = deciding or RunAhead(plan, self.context, self.client, (w.episode_id for w in pending))
-        with super().attempt(number, pending), ahead if isinstance(ahead, RunAhead) else ahead.deciding(self.context):
+        ahead = deciding or RunAhead(
+            plan, self.context, self.client, (w.episode_id for w in pending)
+        )
+        with (
+            super().attempt(number, pending),
+            ahead if isinstance(ahead, RunAhead) else ahead.deciding(self.context),
+        ):
             self._beside = ahead
             yield
         self.result.n_run += ahead.result.n_run if isinstance(ahead, RunAhead) else ahead.n_run
@@ -93,9 +102,17 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
             self._deciding = None
 
     def shards(self, pending: Sequence[WantedEpisode], n_workers: int) -> list[ConverseShard]:
-        shards = _shards(self.plan, self.context, pending, n_workers, self._deciding.order if self._deciding else ())
+        shards = _shards(
+            self.plan,
+            self.context,
+            pending,
+            n_workers,
+            self._deciding.order if self._deciding else (),
+        )
         if self._is_first:
-            self.result.kept = {job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps}
+            self.result.kept = {
+                job.episode_id: job.steps for shard in shards for job in shard.episodes if job.steps
+            }
         return shards
 
     def dealing(self, shards: Sequence[ConverseShard], n_workers: int) -> dict[str, Any]:
@@ -103,7 +120,9 @@ class ConverseStage(Stage[WantedEpisode, ConverseShard, Conversed]):
         waiting = 1 if deciding else 2  # as many wait there as are played: none waits for us
         at_once = limit or waiting * -(-self.context.concurrency // len(shards[0].episodes))
         found = {"at_once": at_once, "in_turn": limit is None, "on_all_begun": self._on_all_begun}
-        return found | ({"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {})
+        return found | (
+            {"is_enough": deciding.is_enough, "is_ahead": deciding.is_behind} if deciding else {}
+        )
 
     def take(self, result: ShardResult) -> None:
         if self._beside:
@@ -120,12 +139,21 @@ def expect_images(plan: RunPlan, owed: Sequence[WantedEpisode]) -> None:
     """Note which Docker images the pending episodes need, so that those are the last to be removed."""
     if not plan.images:
         return
-    environments = {name: problem.repo.environment if problem.repo else "" for name, problem in plan.problems.items()}
-    PulledImages(plan.home.images).expect((image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed)
+    environments = {
+        name: problem.repo.environment if problem.repo else ""
+        for name, problem in plan.problems.items()
+    }
+    PulledImages(plan.home.images).expect(
+        (image_of(environments[w.dialog.problem_id]), w.episode_id) for w in owed
+    )
 
 
 def _shards(
-    plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int = 1, order: Sequence[str] = ()
+    plan: RunPlan,
+    context: RunContext,
+    owed: Sequence[WantedEpisode],
+    n_workers: int = 1,
+    order: Sequence[str] = (),
 ) -> list[ConverseShard]:
     """Begun episodes first, then the others, the longest dialogues first, so that none of them is left alone at the end.
 
@@ -146,15 +174,22 @@ def _shards(
             seed=w.seed,
             attempt=begun[w.episode_id].attempt + 1 if w.episode_id in begun else 1,
             steps=begun[w.episode_id].steps if w.episode_id in begun else (),
-            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers) if w.episode_id in begun else (),
+            answers=tuple((key, answer) for _, key, answer in begun[w.episode_id].answers)
+            if w.episode_id in begun
+            else (),
         )
         for w in owed
     ]
     rank = _ranks_in_talks(plan, jobs)
-    jobs.sort(key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns)))
+    jobs.sort(
+        key=lambda job: (-len(job.steps), rank.get(job.episode_id, 0), -len(job.dialog.turns))
+    )
     place = {problem: number for number, problem in enumerate(order)}
     jobs.sort(key=lambda job: place.get(job.problem.problem_id, 0))
-    return [ConverseShard(context, group) for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)]
+    return [
+        ConverseShard(context, group)
+        for group in dealt_shards(jobs, _shard_size(plan, context, owed, n_workers), n_workers)
+    ]
 
 
 def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, int]:
@@ -168,8 +203,12 @@ def _ranks_in_talks(plan: RunPlan, jobs: Sequence[EpisodeJob]) -> Mapping[str, i
     return found
 
 
-def _shard_size(plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int) -> int:
-    return shard_size(context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers)
+def _shard_size(
+    plan: RunPlan, context: RunContext, owed: Sequence[WantedEpisode], n_workers: int
+) -> int:
+    return shard_size(
+        context.concurrency, len(owed), sum(plan.due(w.dialog).rounds for w in owed), n_workers
+    )
 
 
 def settle(plan: RunPlan) -> None:
@@ -239,7 +278,9 @@ def context_for(
         spec=spec,
         subject=place_of(spec.subject, plan.subject, served),
         simulator=simulator,
-        concurrency=max(1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers),
+        concurrency=max(
+            1, (of_subject if simulator_at == subject_at else of_subject + of_simulator) // workers
+        ),
         subject_concurrency=max(1, of_subject // workers),
         simulator_concurrency=max(1, of_simulator // workers),
         environment=plan.environment,

@@ -28,7 +28,9 @@ class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
 
     run_shard = staticmethod(execute_shard)
 
-    def __init__(self, plan: RunPlan, context: RunContext, client: Any, episodes: Sequence[Episode]) -> None:
+    def __init__(
+        self, plan: RunPlan, context: RunContext, client: Any, episodes: Sequence[Episode]
+    ) -> None:
         super().__init__(plan, context, client, StageResult())
         self._shards = {shard.name: shard for shard in execute_shards(plan, context, episodes)}
         self._whole = content_id(sorted(self._shards))
@@ -36,7 +38,11 @@ class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
 
     def pending(self) -> list[ExecuteShard]:
         finished = self._finished()
-        return [] if self._whole in finished else [shard for name, shard in self._shards.items() if name not in finished]
+        return (
+            []
+            if self._whole in finished
+            else [shard for name, shard in self._shards.items() if name not in finished]
+        )
 
     def shards(self, pending: Sequence[ExecuteShard], n_workers: int) -> list[ExecuteShard]:
         return with_known_verdicts(self.context, known_verdicts(self.plan), pending)
@@ -46,15 +52,34 @@ class ExecuteStage(Stage[ExecuteShard, ExecuteShard, StageResult]):
         if self._whole in finished:
             lake.keep_only("test_verdicts", (self._whole,), **keys)
             return
-        lake.keep_only("test_verdicts", [name if name in finished else name + INFRA_SUFFIX for name in self._shards], **keys)
+        lake.keep_only(
+            "test_verdicts",
+            [name if name in finished else name + INFRA_SUFFIX for name in self._shards],
+            **keys,
+        )
         if len(self._shards) > 1 and finished.issuperset(self._shards):
             parts = lake.parts("test_verdicts", **keys)
-            replace_by_one(lake, "test_verdicts", lake.read_arrow("test_verdicts", parts), self._whole, parts, **keys)
+            replace_by_one(
+                lake,
+                "test_verdicts",
+                lake.read_arrow("test_verdicts", parts),
+                self._whole,
+                parts,
+                **keys,
+            )
 
     def _finished(self) -> set[str]:
         lake = self.plan.lake
-        parts = [part for part in lake.parts("test_verdicts", **self.plan.keys) if not part.stem.endswith(INFRA_SUFFIX)]
-        return {part.stem.removeprefix("part-") for part in parts if lake.is_whole("test_verdicts", part)}
+        parts = [
+            part
+            for part in lake.parts("test_verdicts", **self.plan.keys)
+            if not part.stem.endswith(INFRA_SUFFIX)
+        ]
+        return {
+            part.stem.removeprefix("part-")
+            for part in parts
+            if lake.is_whole("test_verdicts", part)
+        }
 
 
 @dataclass(frozen=True)

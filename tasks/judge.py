@@ -76,19 +76,35 @@ class JudgeStage(Stage[JudgeJob, JudgeShard, Judged]):
         return judge_shards(self.context, pending, n_workers)
 
     def dealing(self, shards: Sequence[JudgeShard], n_workers: int) -> dict[str, Any]:
-        return {"at_once": SHARDS_IN_FLIGHT + 8, "in_turn": True}  # some more than are under way: none waits for the driver
+        return {
+            "at_once": SHARDS_IN_FLIGHT + 8,
+            "in_turn": True,
+        }  # some more than are under way: none waits for the driver
 
     def keep(self) -> None:
-        plan, result, known, before = self.plan, self.result, self._judgements.known(), self._judgements.earlier.keys()
+        plan, result, known, before = (
+            self.plan,
+            self.result,
+            self._judgements.known(),
+            self._judgements.earlier.keys(),
+        )
         if result.is_cut:
             result.n_asked = len(known.keys() - before)
             return
         result.rows = tuple(self._judgements.rows(self._wanted, known))
         by_id = {row.judgement_id: row for row in result.rows}
-        result.asked = tuple(row for name, row in by_id.items() if name not in before and name in known)
+        result.asked = tuple(
+            row for name, row in by_id.items() if name not in before and name in known
+        )
         result.n_asked, result.n_reused = len(result.asked), len(by_id.keys() & before)
         name = content_id(
-            [len(result.rows), *((row.judgement_id, row.episode_id, row.turn, row.dimension) for row in result.rows)]
+            [
+                len(result.rows),
+                *(
+                    (row.judgement_id, row.episode_id, row.turn, row.dimension)
+                    for row in result.rows
+                ),
+            ]
         )
         plan.lake.write_part("judge_verdicts", result.rows, name, **plan.keys)
         plan.lake.keep_only("judge_verdicts", (name,), **plan.keys)

@@ -12,6 +12,7 @@ from tasks.driver.judging import judgements_of
 from tasks.driver.lanes import Lanes, Needs, in_lane
 from tasks.driver.signals import halted_by, heed_signals, stop_asked
 from tasks.language.providers.registry import is_served_here
+from tasks.planning.decisions.baseline import await_baselines
 from tasks.planning.participants.concurrency import Endpoint, concurrency_by_endpoint, endpoint_of
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.reporting.report import RunReport
@@ -35,7 +36,10 @@ def planned(request: EvaluationRequest, tonight: Night) -> RunPlan:
 
 
 def side_by_side(
-    tonight: Night, requests: Sequence[EvaluationRequest], at_once: int, evaluate: Callable[[int], RunReport]
+    tonight: Night,
+    requests: Sequence[EvaluationRequest],
+    at_once: int,
+    evaluate: Callable[[int], RunReport],
 ) -> list[RunReport]:
     """Evaluate all requests, as many side by side as their lanes and `at_once` allow; reports in the order of the requests.
 
@@ -46,8 +50,12 @@ def side_by_side(
         DiskFull, Exception: what the first run raised that did not end in a report. The other runs are stopped first.
     """
     plans = [plan_of(tonight, request) for request in requests]
+    await_baselines([plan for plan in plans if plan])
     narrow = too_narrow([plan for plan in plans if plan], tonight.workers)
-    needs = [needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)})) for n, plan in enumerate(plans)]
+    needs = [
+        needs_of(plan, narrow) if plan else Needs(frozenset({(f"unplanned {n}", None)}))
+        for n, plan in enumerate(plans)
+    ]
     tonight.n_lanes = n_lanes([plan for plan in plans if plan])
     if any(plan and not plan.is_finished() for plan in plans):
         tonight.client()  # it hides keys from the processes that it starts, and so from the threads of runs
@@ -58,8 +66,12 @@ def side_by_side(
     threads: list[threading.Thread] = []
 
     def work(number: int) -> None:
-        is_unlike = any(needs[number].excludes(earlier) for earlier in needs[:number])
-        _planned.set(None if is_unlike else plans[number])  # what it waited for may have done some of its work
+        is_unlike = bool(needs[number].awaited) or any(
+            needs[number].excludes(earlier) for earlier in needs[:number]
+        )
+        _planned.set(
+            None if is_unlike else plans[number]
+        )  # what it waited for may have done some of its work
         with in_lane(lanes, number):
             try:
                 reports[number].set_result(evaluate(number))
@@ -78,7 +90,12 @@ def side_by_side(
                 while (number := lanes.begin_next()) is not None:
                     context = copy_context()
                     threads.append(
-                        threading.Thread(target=context.run, args=(work, number), name=f"parley-run-{number}", daemon=True)
+                        threading.Thread(
+                            target=context.run,
+                            args=(work, number),
+                            name=f"parley-run-{number}",
+                            daemon=True,
+                        )
                     )
                     threads[-1].start()
                 lanes.wait_for_change(_LOOK_EVERY_S)
@@ -91,6 +108,23 @@ def side_by_side(
             _join(threads)
 
 
+def baselines_first(tonight: Night, requests: Sequence[EvaluationRequest]) -> list[int]:
+    """Number the requests of a night whose runs go one after another: as given, but each after the one that it awaits."""
+    if not any(request.decide for request in requests):
+        return list(range(len(requests)))
+    plans = [plan_of(tonight, request) for request in requests]
+    await_baselines([plan for plan in plans if plan])
+    left, order = dict(enumerate(plans)), list[int]()
+    while left:
+        pending = {plan.run_id for plan in left.values() if plan}
+        number = next(
+            (n for n, plan in left.items() if plan is None or plan.awaits not in pending), min(left)
+        )
+        order.append(number)
+        del left[number]
+    return order
+
+
 def _join(threads: Sequence[threading.Thread]) -> None:
     deadline = time.monotonic() + (_AFTER_SIGNAL_S if stop_asked() else _AFTER_FAULT_S)
     for thread in threads:
@@ -99,7 +133,9 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 def plan_of(tonight: Night, request: EvaluationRequest) -> RunPlan | None:
     """The run's plan; None where it cannot be planned, which its run then says."""
-    known = _planned.get() or next((plan for plan in tonight.plans if plan.request == request), None)
+    known = _planned.get() or next(
+        (plan for plan in tonight.plans if plan.request == request), None
+    )
     if known is not None:
         return known
     try:
@@ -123,7 +159,12 @@ def _lane(plan: RunPlan) -> frozenset[Endpoint]:
 
 def too_narrow(plans: Sequence[RunPlan], workers: int) -> frozenset[Endpoint]:
     """Endpoints whose concurrency is below the number of worker processes: each of these keeps to a limit of its own."""
-    return frozenset(endpoint for plan in plans for endpoint, n in concurrency_by_endpoint(plan).items() if n < workers)
+    return frozenset(
+        endpoint
+        for plan in plans
+        for endpoint, n in concurrency_by_endpoint(plan).items()
+        if n < workers
+    )
 
 
 def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
@@ -134,9 +175,18 @@ def needs_of(plan: RunPlan, narrow: frozenset[Endpoint] = frozenset()) -> Needs:
     """
     lane = _lane(plan)
     alone = (f"all of {address}" for address, _ in lane & narrow)
+    judged = judgements_of(plan)
+    in_step = (
+        judged if plan.request.decide else ()
+    )  # it is judged while it is played, and nothing may be paid for twice
     return Needs(
         lane=lane,
-        owned=frozenset({plan.run_id, *alone, *(wanted.episode_id for wanted in plan.owed())}),
-        judged=judgements_of(plan),
-        served=frozenset(str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)),
+        owned=frozenset(
+            {plan.run_id, *alone, *in_step, *(wanted.episode_id for wanted in plan.owed())}
+        ),
+        awaited=frozenset({plan.awaits} if plan.awaits else ()),
+        judged=judged,
+        served=frozenset(
+            str(identity) for identity, _, _ in plan.models if is_served_here(identity.provider)
+        ),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from flows.site.charts import Colours, charts
 from flows.site.colours import model_colours
 from flows.site.matrix import CELL_HEIGHT, CELL_WIDTH, MARGIN, matrices
+from flows.site.narrowing import narrowing_charts
 from flows.site.pages import SHORT, file_name, write
 from flows.site.standings import leading_pairs, standing
 from flows.site.told import newest_of_each, told_of
@@ -46,12 +47,16 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
         curves = list(_write_curves(folder, rows, newest, colours))
         board = rows.leaderboard()
         ended = {row["night_id"] for row in rows.rows("select night_id from nights")}
-        counts = [_write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs]
+        counts = [
+            _write_run(folder, rows, run, board, has_night=run["night_id"] in ended) for run in runs
+        ]
         from flows.site.beyond_runs import write_comparisons, write_history, write_nights
 
         found = matrices(board, newest, colours)
         directions = metric_directions()
-        leading = {pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]}
+        leading = {
+            pair: rows.compared(*pair, directions) for pair in [*leading_pairs(rows, found), *asked]
+        }
         values = {
             "curves": curves,
             "compared": write_comparisons(folder, rows, asked, leading),
@@ -60,27 +65,57 @@ def write_site(home: Home, out: Path, pairs: Sequence[tuple[str, str]] = ()) -> 
             "matrices": found,
             "standings": [standing(matrix, leading) for matrix in found],
         }
-        write(folder / "index.html", "index", up="", runs=runs, cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN), **values)
+        write(
+            folder / "index.html",
+            "index",
+            up="",
+            runs=runs,
+            cell=(CELL_WIDTH, CELL_HEIGHT, MARGIN),
+            **values,
+        )
     return {"runs": len(runs), "dialogues": sum(counts)}
 
 
 def _the_run(known: Sequence[str], beginning: str) -> str:
     found = [run_id for run_id in known if run_id.startswith(beginning)]
     if len(found) != 1:
-        problem = f"several published runs begin with {beginning!r}" if found else f"no published run {beginning!r}"
+        problem = (
+            f"several published runs begin with {beginning!r}"
+            if found
+            else f"no published run {beginning!r}"
+        )
         raise UsageError(f"{problem}. See `parley list runs`")
     return found[0]
 
 
-def _write_curves(folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours) -> Iterator[str]:
+def _write_curves(
+    folder: Path, rows: SiteRows, shown: Collection[str], colours: Colours
+) -> Iterator[str]:
     for table in rows.curve_tables():
-        drawn = list(charts([row for row in rows.table(table.name) if row["run_id"] in shown], table, colours))
+        drawn = list(
+            charts(
+                [row for row in rows.table(table.name) if row["run_id"] in shown], table, colours
+            )
+        )
         if drawn:
-            write(folder / "curves" / f"{file_name(table.name)}.html", "curves", up="../", table=table.name, charts=drawn)
+            write(
+                folder / "curves" / f"{file_name(table.name)}.html",
+                "curves",
+                up="../",
+                table=table.name,
+                charts=drawn,
+            )
             yield table.name
 
 
-def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequence[dict[str, Any]], *, has_night: bool) -> int:
+def _write_run(
+    folder: Path,
+    rows: SiteRows,
+    run: dict[str, Any],
+    board: Sequence[dict[str, Any]],
+    *,
+    has_night: bool,
+) -> int:
     run_id = run["run_id"]
     scores = [row for row in board if row["run_id"] == run_id]
     episodes = rows.episodes(run_id)
@@ -90,6 +125,7 @@ def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequenc
         "told": told_of(run),
         "has_night": has_night,
         "scores": scores,
+        "narrowings": narrowing_charts(rows.decisions(run_id)),
         "costs": rows.costs(run_id),
         "episodes": episodes,
     }
@@ -104,7 +140,13 @@ def _write_run(folder: Path, rows: SiteRows, run: dict[str, Any], board: Sequenc
             _write_context(folder, rows, context[0])
         links = links_of(ids, failures, at)
         path = folder / "dialogues" / run_id[:SHORT] / f"{file_name(episode['episode_id'])}.html"
-        of_page = {"up": "../../", "run": run, "episode": episode, "links": links, "context": context}
+        of_page = {
+            "up": "../../",
+            "run": run,
+            "episode": episode,
+            "links": links,
+            "context": context,
+        }
         write(path, "dialogue", **of_page, turns=list(turns_of(parts)))
     return len(episodes)
 

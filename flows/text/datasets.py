@@ -1,4 +1,4 @@
-"""What is known of public datasets, as records and for the terminal."""
+"""Facts about public datasets, as records and as text for the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +11,13 @@ from tasks.storage.home import Home
 
 COLUMNS = ("dataset", "source", "licence", "rows", "size", "sha256", "here")
 _DIGITS = 7
+_DASH = "–"
+"""Cell of an unknown fact."""
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
-    """Return all that is known of a dataset, and what of it is here. None stands for a fact that is not known."""
+    """Return all facts about a dataset and its local files. None: the fact is unknown."""
     folders = DataFolders.of(home)
     receipt, folder = folders.receipt(dataset), folders.folder(dataset)
     return {
@@ -29,7 +31,10 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
         "bytes": dataset.known_bytes,
         "sha256": dataset.known_digest,
         "files": {place: facts.model_dump() for place, facts in dataset.files.items()},
-        "sources": [{"address": source.address, **source.model_dump(exclude_none=True)} for source in dataset.sources],
+        "sources": [
+            {"address": source.address, **source.model_dump(exclude_none=True)}
+            for source in dataset.sources
+        ],
         "here": folders.state(dataset).value,
         "folder": str(folder),
         "fetched": receipt.model_dump() if receipt is not None else None,
@@ -40,31 +45,37 @@ def dataset_record(dataset: PublicDataset, home: Home) -> dict[str, Any]:
 
 
 def dataset_row(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a dataset's line of its benchmark's table. Digests and sources are shortened."""
-    digest = record["sha256"] or (record["fetched"] and Receipt.model_validate(record["fetched"]).digest)
+    """Return a dataset's row of its benchmark's table. Digests and sources are shortened."""
+    digest = record["sha256"] or (
+        record["fetched"] and Receipt.model_validate(record["fetched"]).digest
+    )
     here = "" if record["here"] == State.ABSENT else record["here"]
     return (
         record["name"],
         _short_source(record["sources"]),
         record["licence"],
-        UNKNOWN if record["rows"] is None else f"{record['rows']:,}",
-        UNKNOWN if record["bytes"] is None else size_text(record["bytes"]),
-        digest[:_DIGITS] if digest else UNKNOWN,
+        _DASH if record["rows"] is None else f"{record['rows']:,}",
+        _DASH if record["bytes"] is None else size_text(record["bytes"]),
+        digest[:_DIGITS] if digest else _DASH,
         ", ".join(filter(None, (here, f"{record['staged']:,} staged" if record["staged"] else ""))),
     )
 
 
 def _short_source(sources: Sequence[Mapping[str, Any]]) -> str:
-    """The first source without its host and revision."""
+    """Return the first source without its host and revision."""
     if not sources:
         return "not public"
     first = sources[0]
-    name = "/".join(first["git"].rsplit("/", 2)[-2:]) if "git" in first else first.get("hub") or first["package"]
+    name = (
+        "/".join(first["git"].rsplit("/", 2)[-2:])
+        if "git" in first
+        else first.get("hub") or first["package"]
+    )
     return f"{first['address'].partition(' ')[0]} {name}"
 
 
 def size_text(n_bytes: int) -> str:
-    """Return a size to three digits."""
+    """Return a size with unit, to three digits."""
     for unit, size in _UNITS:
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"
@@ -72,9 +83,13 @@ def size_text(n_bytes: int) -> str:
 
 
 def described(dataset: PublicDataset, home: Home) -> Sequence[str]:
-    """Return the lines that tell a person all about a dataset: facts, sources, and how to get it without a network."""
+    """Return the lines that describe a dataset: facts, sources, and the files to copy by hand."""
     record = dataset_record(dataset, home)
-    state = record["here"] if record["here"] == State.ABSENT else f"{record['here']}, in {record['folder']}"
+    state = (
+        record["here"]
+        if record["here"] == State.ABSENT
+        else f"{record['here']}, in {record['folder']}"
+    )
     rows, size, digest = record["rows"], record["bytes"], record["sha256"]
     facts = {
         "licence": dataset.licence,

@@ -1,7 +1,8 @@
-"""The sandbox called `none`: a plain child process in a folder of its own. It must be asked for by name.
+"""Sandbox `none`: a plain child process in its own folder. A user must select it by name.
 
-It bounds time, output and memory, and hands no variable of the parent on. It does not isolate: a program has its user's rights on
-files, reaches the network and other processes, and can leave processes behind.
+It bounds time, output and memory, and passes on no variable of the parent. It does not isolate: a
+program has its user's rights on files, reaches the network and other processes, and can leave
+processes behind.
 """
 
 import os
@@ -13,7 +14,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.host.file_archive import checked_name
-from sandbox.host.python_environment import HARNESS, clean_environment, environment_digest, interpreter, placed
+from sandbox.host.python_environment import (
+    HARNESS,
+    clean_environment,
+    environment_digest,
+    interpreter,
+    placed,
+)
 from sandbox.host.rlimits import prlimit_argv
 from sandbox.host.slots import hold_slot, slot_count
 from sandbox.host.supervision import Channels, Command, completed, supervise
@@ -23,11 +30,13 @@ from schemas.run import Limits
 
 
 class UnisolatedSandbox:
-    """Runs programs as the caller's own user. Never a fall-back for another sandbox. See `sandbox.interface.Sandbox`.
+    """Sandbox that runs programs as the caller's own user. It never replaces another sandbox.
+
+    See `sandbox.interface.Sandbox`.
 
     Args:
-        packages: folders of packages in place of those installed beside Parley.
-        slots: programs at once on this host; one per CPU otherwise.
+        packages: folders of packages to use instead of those installed beside Parley.
+        slots: number of programs at once on this host; by default one per CPU.
         slot_directory: folder of the slots' lock files.
     """
 
@@ -36,17 +45,25 @@ class UnisolatedSandbox:
     has_host_packages = True
     takes_packages = True
 
-    def __init__(self, *, packages: tuple[str, ...] = (), slots: int | None = None, slot_directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        packages: tuple[str, ...] = (),
+        slots: int | None = None,
+        slot_directory: Path | None = None,
+    ) -> None:
         self.packages = packages
         self._slots = slots or slot_count()
         self._slot_directory = slot_directory
 
     def check(self) -> None:
-        """Run a trivial program; raises SandboxUnavailable."""
+        """Run a trivial program. Raises SandboxUnavailable if it fails."""
         with self.session(Limits()) as session:
             done = session.run(("{python}", "-c", "print(6 * 7)"))
         if done.exit_code != 0:
-            raise SandboxUnavailable(f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}")
+            raise SandboxUnavailable(
+                f"{interpreter()} does not run: {done.stderr.decode(errors='replace')[-300:]}"
+            )
 
     def fingerprint(self) -> str:
         return f"none; {environment_digest(self.packages)}"
@@ -62,13 +79,18 @@ class UnisolatedSandbox:
 
 
 class UnisolatedSession:
-    """See `sandbox.interface.Session`."""
+    """Session of the sandbox `none`. See `sandbox.interface.Session`."""
 
     def __init__(self, folder: Path, limits: Limits, keep_files: bool) -> None:
         self._folder, self._limits, self._keep_files = folder, limits, keep_files
 
     def run(
-        self, argv: tuple[str, ...], *, files: Mapping[str, bytes] | None = None, stdin: bytes = b"", limits: Limits | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
     ) -> Completed:
         limits = limits or self._limits
         for name in files or {}:
@@ -78,8 +100,13 @@ class UnisolatedSession:
             with ExitStack() as stack:
                 channels = Channels(stack)
                 command = Command(
-                    argv=(*prlimit_argv(limits, count_processes=False), *(placed(item, str(HARNESS)) for item in argv)),
-                    environment=clean_environment(str(work.parent / "tmp"), channels.report_end.fileno()),
+                    argv=(
+                        *prlimit_argv(limits, count_processes=False),
+                        *(placed(item, str(HARNESS)) for item in argv),
+                    ),
+                    environment=clean_environment(
+                        str(work.parent / "tmp"), channels.report_end.fileno()
+                    ),
                     limits=limits,
                     stdin=stdin,
                     cwd=str(work),
@@ -87,7 +114,9 @@ class UnisolatedSession:
                 )
                 ending = supervise(command, channels, stack, _kill_group)
         except OSError as error:
-            raise SandboxUnavailable(f"none: {error}; the host's disk or memory may be full") from error
+            raise SandboxUnavailable(
+                f"none: {error}; the host's disk or memory may be full"
+            ) from error
         return completed(ending, limits, cpu_s=ending.cpu_s)
 
     def _prepared(self, files: Mapping[str, bytes]) -> Path:

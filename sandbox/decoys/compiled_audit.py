@@ -1,4 +1,7 @@
-"""Audits a Java or JavaScript program: its case compares results with literals, or says under which condition it throws."""
+"""Audit of a Java or JavaScript program.
+
+Its case compares results with literals, or contains the condition under which it throws.
+"""
 
 import random
 import re
@@ -16,22 +19,32 @@ from schemas.verdict import Outcome
 
 Compiled = TypeVar("Compiled", JavaProgram, JavaScriptProgram)
 
-_EXPECTED = re.compile(r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)")
-"""Text that begins with what a result is compared with."""
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b')
+_EXPECTED = re.compile(
+    r"(?:\bv\d+\s*=|\bcompare\([^;{]*?,|==|\bisEqual\([^;{]*?,|\bequals\()(?P<value>[^;{]*)"
+)
+"""Pattern of a text that begins with the expected value of a comparison."""
+_LITERAL = re.compile(
+    r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|\b\d+(?:\.\d+)?\b|\btrue\b|\bfalse\b'
+)
 _CASES = {JavaProgram: ("Main",), JavaScriptProgram: ("program.js",)}
 """Name of the one case in a program's verdict."""
 _CONDITION = re.compile(r"\bif\s*\(\s*!\s*(?=\(?\s*[\w.]*(?:compare|isEqual|equals)\s*\()")
 
 
-def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str) -> Audited:
-    """Say whether a program's pass was earned, by two altered tests: another literal, and the other truth.
+def audit_compiled(
+    sandbox: Sandbox, program: Compiled, reference: Compiled | None, limits: Limits, seed: str
+) -> Audited:
+    """Audit a program's pass by two altered tests: another literal, and the negated condition.
 
     Raises:
         SandboxUnavailable: the sandbox could not run it.
     """
     draw = random.Random(seed)
-    decoys = [(text, kind) for text, kind in (_other_literal(program.test, draw), _other_truth(program.test, draw)) if text]
+    decoys = [
+        (text, kind)
+        for text, kind in (_other_literal(program.test, draw), _other_truth(program.test, draw))
+        if text
+    ]
     if not decoys:
         return Audited(outcome=AuditOutcome.NO_DECOY, detail="the case compares with no literal")
     draw.shuffle(decoys)
@@ -41,25 +54,29 @@ def audit_compiled(sandbox: Sandbox, program: Compiled, reference: Compiled | No
         cost.add(verdict)
         passed += [(text, kind)] if verdict.outcome is Outcome.PASSED else []
     weighed = [(text, _soundness(sandbox, text, kind, reference, limits)) for text, kind in passed]
-    found = [(text, why) for text, why in weighed if why != VOID]
+    survivors = [(text, why) for text, why in weighed if why != VOID]
     cases = _CASES[type(program)]
-    if not found:
+    if not survivors:
         return cost.of(_result(AuditOutcome.EARNED, program.test, decoys[0][0], len(decoys)))
-    text, why = next((one for one in found if one[1] != UNPROVEN), found[0])
+    text, why = next((survivor for survivor in survivors if survivor[1] != UNPROVEN), survivors[0])
     if why == UNPROVEN:
         suspected = _result(AuditOutcome.SUSPECTED, program.test, text, len(decoys))
         return cost.of(suspected.model_copy(update={"detail": why, "suspected_cases": cases}))
     forged = _result(AuditOutcome.FORGED, program.test, text, len(decoys))
-    return cost.of(forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases}))
+    return cost.of(
+        forged.model_copy(update={"is_sound": True, "detail": why, "forged_cases": cases})
+    )
 
 
 def _result(outcome: AuditOutcome, before: str, after: str, n_decoys: int) -> Audited:
     pairs = zip(before.split("\n"), after.split("\n"), strict=False)
-    changed = next((other.strip()[:300] for one, other in pairs if one != other), "")
+    changed = next((second.strip()[:300] for first, second in pairs if first != second), "")
     return Audited(outcome=outcome, decoy=changed, n_decoys=n_decoys)
 
 
-def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | None, limits: Limits) -> str:
+def _soundness(
+    sandbox: Sandbox, text: str, kind: str, reference: Compiled | None, limits: Limits
+) -> str:
     if reference is None or run_tests(sandbox, reference, limits).outcome is not Outcome.PASSED:
         return CONTRADICTS if kind == "negation" else UNPROVEN
     altered = run_tests(sandbox, reference.model_copy(update={"test": text}), limits)
@@ -67,18 +84,22 @@ def _soundness(sandbox: Sandbox, text: str, kind: str, reference: Compiled | Non
 
 
 def _other_literal(test: str, draw: random.Random) -> tuple[str, str]:
-    """Put another literal in the place of one that a result is compared with; an empty text where there is none."""
+    """Replace a literal that a result is compared with; an empty text if there is none."""
     places = [
-        (literal, found.start("value")) for found in _EXPECTED.finditer(test) for literal in _LITERAL.finditer(found["value"])
+        (literal, match.start("value"))
+        for match in _EXPECTED.finditer(test)
+        for literal in _LITERAL.finditer(match["value"])
     ]
     if not places:
         return "", "constant"
     literal, start = draw.choice(places)
-    return test[: start + literal.start()] + _other(literal[0], draw) + test[start + literal.end() :], "constant"
+    return test[: start + literal.start()] + _other(literal[0], draw) + test[
+        start + literal.end() :
+    ], "constant"
 
 
 def _other_truth(test: str, draw: random.Random) -> tuple[str, str]:
-    """Let a case throw where its comparison holds."""
+    """Make a case throw if its comparison holds."""
     places = list(_CONDITION.finditer(test))
     if not places:
         return "", "negation"
@@ -90,5 +111,9 @@ def _other(literal: str, draw: random.Random) -> str:
     if literal in ("true", "false"):
         return "false" if literal == "true" else "true"
     if literal[0] in "\"'":
-        return literal[0] + (other_text(literal[1:-1], draw) if "\\" not in literal and len(literal) > 3 else "q") + literal[0]
+        return (
+            literal[0]
+            + (other_text(literal[1:-1], draw) if "\\" not in literal and len(literal) > 3 else "q")
+            + literal[0]
+        )
     return other_number(literal, draw)

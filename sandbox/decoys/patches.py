@@ -1,4 +1,7 @@
-"""Audits a patch to a repository: the tests of the fix run again with altered checks, in a tree of their own."""
+"""Audit of a patch to a repository.
+
+The tests of the fix run again with altered checks, in their own tree.
+"""
 
 import random
 from collections.abc import Mapping
@@ -15,20 +18,34 @@ from schemas.run import Limits
 
 
 def audit_patch(
-    open_place: OpenPlace, trees: Trees, program: PatchProgram, gold: str | None, limits: Limits, seed: str
+    open_place: OpenPlace,
+    trees: Trees,
+    program: PatchProgram,
+    gold: str | None,
+    limits: Limits,
+    seed: str,
 ) -> Audited:
-    """Say which tests' passes were earned.
+    """Audit the passes of a patch's tests.
 
     Args:
-        gold: the project's own fix, which shows whether a decoy is sound.
+        open_place: function that opens a fresh workspace.
+        trees: store of the repositories' trees.
+        program: patch and repository.
+        gold: the project's own fix, which shows whether a decoy is sound; None without one.
+        limits: limits of each run.
+        seed: seed that draws the alterations.
 
     Raises:
         SandboxUnavailable: the sandbox could not apply the patch or run the tests.
-        Unscorable: its tests cannot run here.
+        Unscorable: the tests cannot run here.
     """
     repository = program.repository
     stored = trees.files(repository.tested_tree, repository.test_files).items()
-    files = {name: trees.get(entry.what).decode("utf-8", "surrogateescape") for name, entry in stored if not entry.is_link}
+    files = {
+        name: trees.get(entry.what).decode("utf-8", "surrogateescape")
+        for name, entry in stored
+        if not entry.is_link
+    }
     nodes = nodes_of(repository.runner, program.wanted, tuple(files))
     altered = altered_tests(files, tuple(nodes), random.Random(seed))
     tests = replace(altered, edits={nodes[node]: edit for node, edit in altered.edits.items()})
@@ -36,7 +53,9 @@ def audit_patch(
 
     def passes(patch: str, texts: Mapping[str, str]) -> Passes:
         contents = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-        return passes_of(run_patch(open_place, trees, replace(program, patch=patch), limits, contents), cost)
+        return passes_of(
+            run_patch(open_place, trees, replace(program, patch=patch), limits, contents), cost
+        )
 
     return judged_nodes(
         tests,

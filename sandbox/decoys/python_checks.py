@@ -1,7 +1,8 @@
-"""Finds the checks in a Python test's text, and how each could expect something else.
+"""Search for the checks in a Python test's text, and for alterations of their expectations.
 
-Checks are assertions (`assert`, `if ...: raise`, unittest's, numpy's, pandas' and mocks'), expected exceptions, expected values
-in variables and in lists of cases, examples in doctest's form, and Python text handed to another interpreter.
+Checks are assertions (`assert`, `if ...: raise`, and those of unittest, numpy, pandas and mocks),
+expected exceptions, expected values in variables and in lists of cases, examples in doctest's form,
+and Python text passed to another interpreter.
 """
 
 import ast
@@ -24,29 +25,32 @@ from sandbox.decoys.python_syntax import (
     last_name,
     may_leave,
     names,
+    operands_of,
     says_failure,
 )
 from sandbox.decoys.python_text import Text
 from sandbox.decoys.values import hidden_source, other_source
 from sandbox.judging.python_syntax import parse
 
-_PLAIN = {int: "int", float: "float", str: "str", bool: "bool", bytes: "bytes"}
-_QUIET_CONTEXTS = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
+_QUIET = ("subTest", "open", "patch", "object", "dict", "TemporaryDirectory", "catch_warnings")
 _FIRST_CASES, _MOST_CONSTANTS = 3, 6
 
 
 def edits_of(text: str, draw: random.Random) -> list[Edit]:
-    """Return how the checks of a text may be altered, in the text's order; none where it is not Python.
+    """Return the possible alterations of a text's checks, in the text's order.
+
+    The list is empty if the text is not Python.
 
     Args:
-        draw: chooses other constants, and which of several constants of a check is altered.
+        text: text of the tests.
+        draw: source of random choices: other constants, and which of several constants is altered.
     """
     try:
         tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = sorted(_Checks(Text(text), tree, draw).found, key=lambda edit: (edit.start, edit.end))
-    return [replace(edit, check=line_with(text, edit)) for edit in found]
+    edits = sorted(_Checks(Text(text), tree, draw).edits, key=lambda edit: (edit.start, edit.end))
+    return [replace(edit, check=line_with(text, edit)) for edit in edits]
 
 
 class _Checks:
@@ -56,7 +60,7 @@ class _Checks:
         self._compared = {name for check in checked(tree) for name in names(check)}
         self._decisive = decisive_nodes(tree, frozenset(constructors(tree)))
         self._helpers = self._expected.of_tests | set(assigned(tree))
-        self.found: list[Edit] = []
+        self.edits: list[Edit] = []
         self._visit_all(tree.body, (), "certain")
 
     def _visit_all(self, body: list[ast.stmt], scope: tuple[str, ...], reach: Reach) -> None:
@@ -68,14 +72,19 @@ class _Checks:
         match node:
             case ast.Assert():
                 self._truth(node.test, scope, reach)
-            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
+            case (
+                ast.Expr(value=ast.Call() as call)
+                | ast.Expr(value=ast.Await(value=ast.Call() as call))
+            ):
                 self._call(call, scope, reach)
             case ast.If() if node.body and isinstance(node.body[0], ast.Raise):
                 self._truth(node.test, scope, reach, is_turned=True)
             case ast.Match():
-                self._patterns(node, scope, "maybe" if reach == "maybe" else "held")
-            case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(node):
-                self._constants(self._expected.of(node.value), scope, "maybe" if reach == "maybe" else "held")
+                self._patterns(node, scope, _within(reach))
+            case ast.Assign() | ast.AnnAssign() if node.value is not None and self._is_compared(
+                node
+            ):
+                self._constants(self._expected.of(node.value), scope, _within(reach))
             case ast.Try():
                 self._handlers(node, scope, reach)
             case ast.With() | ast.AsyncWith():
@@ -97,8 +106,10 @@ class _Checks:
             case ast.ClassDef():
                 self._visit_all(node.body, (*scope, node.name), reach)
             case ast.With() | ast.AsyncWith():
-                is_quiet = all(last_name(item.context_expr) in _QUIET_CONTEXTS for item in node.items)
-                self._visit_all(node.body, scope, "held" if reach == "certain" and not is_quiet else reach)
+                is_quiet = all(last_name(item.context_expr) in _QUIET for item in node.items)
+                self._visit_all(
+                    node.body, scope, "held" if reach == "certain" and not is_quiet else reach
+                )
             case ast.Try():
                 handled = (statement for handler in node.handlers for statement in handler.body)
                 self._visit_all([*node.body, *node.orelse, *handled], scope, "maybe")
@@ -108,15 +119,22 @@ class _Checks:
             case _:
                 pass
 
-    def _truth(self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False) -> None:
-        """Alter what is asserted: other constants, another type, and the other truth.
+    def _truth(
+        self, node: ast.expr, scope: tuple[str, ...], reach: Reach, *, is_turned: bool = False
+    ) -> None:
+        """Alter an asserted expression: other constants, another type, and its negation.
 
         Args:
-            is_turned: the check fails where the expression is true.
+            node: asserted expression.
+            scope: names of the surrounding functions and classes.
+            reach: probability that the check is reached.
+            is_turned: True if the check fails when the expression is true.
         """
         if isinstance(node, ast.Constant):
-            return  # `assert False` where an exception was expected: see `_handlers`
-        negated = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+            return  # `assert False` stands where an exception was expected, see `_handlers`.
+        negated = (
+            node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+        )
         self._expected.is_turned = is_turned is (negated is None)
         self._constants(self._expected.of(node), scope, reach, self._probe(node), node)
         self._types(node, scope, reach)
@@ -125,28 +143,60 @@ class _Checks:
         self._expected.is_turned = False
 
     def _types(self, node: ast.expr, scope: tuple[str, ...], reach: Reach) -> None:
-        """Ask for another type than the expected one."""
+        """Expect another type."""
         for call in ast.walk(node):
-            if isinstance(call, ast.Call) and last_name(call) in ("isinstance", "assertIsInstance") and len(call.args) > 1:
+            if (
+                isinstance(call, ast.Call)
+                and last_name(call) in ("isinstance", "assertIsInstance")
+                and len(call.args) > 1
+            ):
                 self._add(call.args[1], "memoryview", "constant", scope, reach, "", node)
 
     def _patterns(self, node: ast.Match, scope: tuple[str, ...], reach: Reach) -> None:
-        values = (part.value for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.MatchValue))
-        self._constants([one for value in values for one in self._expected.of(value)], scope, reach, hides=False)
+        values = (
+            part.value
+            for case in node.cases
+            for part in ast.walk(case.pattern)
+            if isinstance(part, ast.MatchValue)
+        )
+        self._constants(
+            [constant for value in values for constant in self._expected.of(value)],
+            scope,
+            reach,
+            hides=False,
+        )
 
     def _call(self, call: ast.Call, scope: tuple[str, ...], reach: Reach) -> None:
         name = last_name(call)
         if name in RAISING and len(call.args) > 1:
             self._exception(call.args[0], scope, reach)
-        elif isinstance(call.func, ast.Name) and name in self._helpers and not name.startswith("assert"):
-            held = "maybe" if reach == "maybe" else "held"
-            self._constants([one for argument in call.args for one in self._expected.of(argument)], scope, held, "", call)
+        elif (
+            isinstance(call.func, ast.Name)
+            and name in self._helpers
+            and not name.startswith("assert")
+        ):
+            expected = [
+                constant for argument in call.args for constant in self._expected.of(argument)
+            ]
+            self._constants(expected, scope, _within(reach), "", call)
         elif name.startswith("assert") and name not in RAISING:
-            operands = call.args[: 1 if name in OF_ONE else 2] if name.startswith("assertT") or name[6:7].isupper() else call.args
-            values = [*operands, *(one.value for one in call.keywords if one.arg not in SETTINGS)]
-            probe = self._probe_pair(operands) if name in ("assertEqual", "assertIs") and len(operands) == 2 else ""
+            operands = (
+                call.args[: 1 if name in OF_ONE else 2]
+                if name.startswith("assertT") or name[6:7].isupper()
+                else call.args
+            )
+            values = [
+                *operands,
+                *(constant.value for constant in call.keywords if constant.arg not in SETTINGS),
+            ]
+            probe = (
+                self._text.type_probe(*operands)
+                if name in ("assertEqual", "assertIs") and len(operands) == 2
+                else ""
+            )
             values = [] if "Not" in name else values
-            self._constants([one for value in values for one in self._expected.of(value)], scope, reach, probe, call)
+            expected = [constant for value in values for constant in self._expected.of(value)]
+            self._constants(expected, scope, reach, probe, call)
             self._types(call, scope, reach)
             if (
                 name in OPPOSITES
@@ -154,17 +204,25 @@ class _Checks:
                 and not any(isinstance(a, ast.Starred) for a in call.args)
             ):
                 _, end = self._text.span(call.func)
-                span, is_strict = self._text.span(call), name in STRICT
-                self._put(end - len(name), end, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=is_strict)
+                place, span = (end - len(name), end), self._text.span(call)
+                strict = name in STRICT
+                self._put(
+                    *place, OPPOSITES[name], "negation", scope, reach, "", span, is_strict=strict
+                )
 
     def _handlers(self, node: ast.Try, scope: tuple[str, ...], reach: Reach) -> None:
-        """Expect another exception where a statement of the body says that none came. Another handler could take it."""
+        """Expect another exception if a statement of the body fails when no exception is raised.
+
+        With several handlers, another one could catch it, so nothing is altered.
+        """
         if any(says_failure(statement) for statement in (*node.body, *node.orelse)):
             handler = node.handlers[0] if len(node.handlers) == 1 else None
             if handler is not None and handler.type is not None:
                 self._exception(handler.type, scope, reach)
 
-    def _raising_context(self, node: ast.With | ast.AsyncWith, scope: tuple[str, ...], reach: Reach) -> None:
+    def _raising_context(
+        self, node: ast.With | ast.AsyncWith, scope: tuple[str, ...], reach: Reach
+    ) -> None:
         for item in node.items:
             call = item.context_expr
             if isinstance(call, ast.Call) and last_name(call) in RAISING and call.args:
@@ -175,39 +233,74 @@ class _Checks:
         self._add(node, other, "negation", scope, reach)
 
     def _cases(self, target: ast.expr, cases: ast.expr, scope: tuple[str, ...]) -> None:
-        """Alter an expected value in a literal list of cases that a loop goes through."""
-        places = [target] if isinstance(target, ast.Name) else target.elts if isinstance(target, ast.Tuple) else []
+        """Alter an expected value in a literal list of cases that a loop iterates over."""
+        places = (
+            [target]
+            if isinstance(target, ast.Name)
+            else target.elts
+            if isinstance(target, ast.Tuple)
+            else []
+        )
         if isinstance(cases, ast.Dict) or not isinstance(cases, ast.List | ast.Tuple):
             return
-        wanted = [n for n, place in enumerate(places) if isinstance(place, ast.Name) and place.id in self._compared]
+        expected_positions = [
+            n
+            for n, place in enumerate(places)
+            if isinstance(place, ast.Name) and place.id in self._compared
+        ]
         for case in cases.elts[:_FIRST_CASES]:
-            parts = case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
-            self._constants([one for n in wanted if n < len(parts) for one in self._expected.of(parts[n])], scope, "held")
+            parts = (
+                case.elts if isinstance(case, ast.Tuple | ast.List) and len(places) > 1 else [case]
+            )
+            self._constants(
+                [
+                    constant
+                    for n in expected_positions
+                    if n < len(parts)
+                    for constant in self._expected.of(parts[n])
+                ],
+                scope,
+                "held",
+            )
 
-    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]) -> None:
-        """Alter an expected value among a function's defaults, or among the cases of `pytest.mark.parametrize`."""
+    def _parameters(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: tuple[str, ...]
+    ) -> None:
+        """Alter an expected value among a function's defaults or `parametrize` cases."""
         named = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-        for one, default in zip(named, node.args.defaults, strict=True):
-            if one.arg in self._compared:
+        for parameter, default in zip(named, node.args.defaults, strict=True):
+            if parameter.arg in self._compared:
                 self._constants(self._expected.of(default), scope, "held")
         for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and last_name(mark) == "parametrize" and len(mark.args) > 1:
+            if (
+                isinstance(mark, ast.Call)
+                and last_name(mark) == "parametrize"
+                and len(mark.args) > 1
+            ):
                 names, cases = mark.args[:2]
                 if isinstance(names, ast.Constant) and isinstance(names.value, str):
-                    targets: list[ast.expr] = [ast.Name(name.strip()) for name in names.value.split(",")]
-                    self._cases(ast.Tuple(targets) if len(targets) > 1 else targets[0], cases, scope)
+                    targets: list[ast.expr] = [
+                        ast.Name(name.strip()) for name in names.value.split(",")
+                    ]
+                    self._cases(
+                        ast.Tuple(targets) if len(targets) > 1 else targets[0], cases, scope
+                    )
 
     def _texts_within(self, node: ast.stmt, scope: tuple[str, ...], reach: Reach) -> None:
-        """Alter Python that another interpreter is given, and examples in doctest's form."""
+        """Alter Python that is passed to another interpreter, and examples in doctest's form."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
-        for one in expressions(node):
-            if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                held, span = "maybe" if reach == "maybe" else "held", self._text.span(one)
-                examples = altered_examples(one.value, self._draw)
-                altered, is_strict = (examples, True) if examples else _altered_program(one.value, self._draw)
+        for part in expressions(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                examples = altered_examples(part.value, self._draw)
+                altered, strict = (
+                    (examples, True) if examples else _altered_program(part.value, self._draw)
+                )
                 if altered:
-                    self._put(*span, repr(altered), "constant", scope, held, "", span, is_strict=is_strict)
+                    span, inner = self._text.span(part), _within(reach)
+                    self._put(
+                        *span, repr(altered), "constant", scope, inner, "", span, is_strict=strict
+                    )
 
     def _constants(
         self,
@@ -219,37 +312,35 @@ class _Checks:
         *,
         hides: bool = True,
     ) -> None:
-        """Put another constant in the place of each of these, or of some where there are many."""
+        """Replace each constant by another one, or some of them if there are many."""
         for node, _ in nodes if hides else ():
             hidden = hidden_source(node, self._draw) if isinstance(node, ast.Constant) else ""
             if hidden:
-                self._put(*self._text.span(node), hidden, "hidden", scope, reach, "", self._text.span(node))
+                span = self._text.span(node)
+                self._put(*span, hidden, "hidden", scope, reach, "", span)
         likely = [(node, below) for node, below in nodes if not is_tolerance(node)] or nodes
         for node, below in self._draw.sample(likely, min(len(likely), _MOST_CONSTANTS)):
             own = self._text.of(node)
-            other = other_source(node, self._draw, below=below, like=own) if isinstance(node, ast.Constant) else filled(node)
-            is_operand = probe and node in (whole.args if isinstance(whole, ast.Call) else self._sides(whole))
+            other = (
+                other_source(node, self._draw, below=below, like=own)
+                if isinstance(node, ast.Constant)
+                else filled(node)
+            )
+            is_operand = probe and node in (
+                whole.args if isinstance(whole, ast.Call) else operands_of(whole)
+            )
             self._add(node, other, "constant", scope, reach, probe if is_operand else "", whole)
-
-    def _sides(self, node: ast.expr | None) -> list[ast.expr]:
-        """Return the operands of a comparison: the probe of one says nothing of constants within an operand."""
-        return [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
 
     def _probe(self, node: ast.expr) -> str:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            return self._probe_pair([node.left, node.comparators[0]])
-        return ""
-
-    def _probe_pair(self, pair: list[ast.expr]) -> str:
-        for value, literal in (pair, pair[::-1]):
-            kind = type(literal.value) if isinstance(literal, ast.Constant) else None
-            if kind in _PLAIN and not isinstance(value, ast.Constant):
-                return f"type({self._text.of(value)}) is {_PLAIN[kind]}"
+            return self._text.type_probe(node.left, node.comparators[0])
         return ""
 
     def _is_compared(self, node: ast.Assign | ast.AnnAssign) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(one, ast.Name) and one.id in self._compared for one in targets)
+        return any(
+            isinstance(target, ast.Name) and target.id in self._compared for target in targets
+        )
 
     def _add(
         self,
@@ -281,13 +372,25 @@ class _Checks:
         *,
         is_strict: bool = True,
     ) -> None:
-        self.found.append(Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict))
+        self.edits.append(
+            Edit(start, end, source, kind, ".".join(scope), reach, "", span, probe, is_strict)
+        )
+
+
+def _within(reach: Reach) -> Reach:
+    """Return the reach of a check that an object surrounds."""
+    return "maybe" if reach == "maybe" else "held"
 
 
 def _altered_program(text: str, draw: random.Random) -> tuple[str, bool]:
-    """Alter the first check of a text that is Python, by a strict edit where there is one, and tell whether it is strict."""
+    """Alter the first check of a text that is Python, and return whether the edit is strict.
+
+    A strict edit is preferred.
+    """
     edits = edits_of(text, draw) if "assert" in text else []
     if not edits:
         return "", False
-    chosen = min(edits, key=lambda edit: (edit.kind == "hidden", not edit.is_strict, edit.kind != "constant"))
+    chosen = min(
+        edits, key=lambda edit: (edit.kind == "hidden", not edit.is_strict, edit.kind != "constant")
+    )
     return edited(text, [chosen]), chosen.is_strict

@@ -1,4 +1,4 @@
-"""Registries: our own things by name, and those that other distributions add by entry points."""
+"""Registries: Parley's own objects by name, and those that other distributions register."""
 
 import sys
 from collections.abc import Callable, Collection
@@ -11,42 +11,52 @@ from schemas.errors import UnknownName
 T = TypeVar("T")
 
 
-def known(group: str, own: Collection[str]) -> tuple[str, ...]:
-    """All names of a registry, sorted; nothing is imported for it.
+def registered_names(group: str, own: Collection[str]) -> tuple[str, ...]:
+    """Return all names of a registry, sorted. Nothing is imported.
 
     Args:
-        group: entry point group by which others add to it.
-        own: names of ours.
+        group: entry point group that other distributions use to add objects.
+        own: names of Parley's own objects.
     """
     return tuple(sorted({*own, *plugins(group)}))
 
 
-def found(what: str, group: str, own: Collection[str], name: str, load_own: Callable[[str], T], remedy: str = "") -> T | Any:
-    """One thing of a registry; ours comes before another's of the same name.
+def load_registered(
+    kind: str,
+    group: str,
+    own: Collection[str],
+    name: str,
+    load_own: Callable[[str], T],
+    remedy: str = "",
+) -> T | Any:
+    """Load one object of a registry. Parley's own comes before another's of the same name.
 
     Args:
-        what: kind of thing, for the error.
-        load_own: gives one of ours by its name.
-        remedy: where to read on, for the error.
+        kind: kind of object, for the error.
+        group: entry point group that other distributions use to add objects.
+        own: names of Parley's own objects.
+        name: name of the object.
+        load_own: function that loads one of Parley's own by its name.
+        remedy: place to read on, for the error.
 
     Raises:
-        UnknownName: lists the known names.
+        UnknownName: no object has the name. The message lists the known names.
     """
     if name in own:
         return load_own(name)
     if name in (others := plugins(group)):
         return others[name].load()
-    raise UnknownName(what, name, known(group, own), remedy)
+    raise UnknownName(kind, name, registered_names(group, own), remedy)
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
-    """Entry points of a group by name. Nothing is imported.
+    """Return the entry points of a group by name. Nothing is imported.
 
     Listing takes milliseconds, so it is done once for each state of `sys.path`.
     """
-    return _found(group, tuple(sys.path))
+    return _entry_points(group, tuple(sys.path))
 
 
 @lru_cache(maxsize=32)
-def _found(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}

@@ -42,7 +42,14 @@ from tasks.benchmarks.contract import (
 )
 from tasks.benchmarks.extraction import extraction_option, python_program
 from tasks.benchmarks.play import fenced_reference
-from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Line, parse_object, read_lines, relative_name
+from tasks.benchmarks.raw_lines import (
+    SUFFIXES,
+    BadRow,
+    Line,
+    parse_object,
+    read_lines,
+    relative_name,
+)
 from tasks.benchmarks.results import Results
 from tasks.benchmarks.setting import About, Options, Setting
 from tasks.benchmarks.staging import Staging
@@ -97,11 +104,22 @@ class Item:
 
     def by_setting(self, settings: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return setting -> messages. Raises BadRow where a setting has none."""
-        found = self.messages if isinstance(self.messages, Mapping) else dict.fromkeys(settings, self.messages)
+        found = (
+            self.messages
+            if isinstance(self.messages, Mapping)
+            else dict.fromkeys(settings, self.messages)
+        )
         for setting in settings:
             texts = found.get(setting, ())
-            if isinstance(texts, str) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-                raise BadRow("wrong_type", f"setting {setting} needs a list of messages that are not blank, not {texts!r}")
+            if (
+                isinstance(texts, str)
+                or not texts
+                or not all(isinstance(text, str) and text.strip() for text in texts)
+            ):
+                raise BadRow(
+                    "wrong_type",
+                    f"setting {setting} needs a list of messages that are not blank, not {texts!r}",
+                )
         return found
 
 
@@ -118,13 +136,23 @@ class _OneFile:
 
     def stage(self, source: Path, dataset_version: str) -> Staged:
         """Stage a JSONL file, or all of a folder."""
-        files = sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES)) if source.is_dir() else [source]
+        files = (
+            sorted(path for path in source.glob("*") if path.name.endswith(SUFFIXES))
+            if source.is_dir()
+            else [source]
+        )
         if not files:
-            raise SourceUnreadable(f"{source} holds no {' or '.join(SUFFIXES)} file: give one by --data")
+            raise SourceUnreadable(
+                f"{source} holds no {' or '.join(SUFFIXES)} file: give one by --data"
+            )
         staging = Staging(self.name, dataset_version)
         for path in files:
             file = relative_name(path, source)
-            staging.add_lines(file, read_lines(path), lambda line, file=file: self._made(line, file, dataset_version))
+            staging.add_lines(
+                file,
+                read_lines(path),
+                lambda line, file=file: self._made(line, file, dataset_version),
+            )
         staging.require_lines(source, len(files))
         return staging.staged()
 
@@ -133,7 +161,14 @@ class _OneFile:
         try:
             item = self.make(row)
             messages = item.by_setting(tuple(self.settings))
-            digest = content_id([row, {name: list(texts) for name, texts in messages.items()}, list(item.tests), item.reference])
+            digest = content_id(
+                [
+                    row,
+                    {name: list(texts) for name, texts in messages.items()},
+                    list(item.tests),
+                    item.reference,
+                ]
+            )
         except KeyError as fault:
             raise BadRow("missing_field", f"the row has no field {fault}") from None
         except (TypeError, ValueError, AttributeError, IndexError) as fault:
@@ -141,9 +176,14 @@ class _OneFile:
                 raise
             raise BadRow("wrong_type", f"{type(fault).__name__}: {fault}") from None
         if item.tests and self.metric is not None and not self.has_tests:
-            raise BadRow("wrong_type", "the task has tests, and the benchmark does not say has_tests=True")
+            raise BadRow(
+                "wrong_type", "the task has tests, and the benchmark does not say has_tests=True"
+            )
         if not item.tests and self.metric is None:
-            raise BadRow("missing_field", "the task has no tests, and the benchmark has no metric or judge for answers without")
+            raise BadRow(
+                "missing_field",
+                "the task has no tests, and the benchmark has no metric or judge for answers without",
+            )
         first = next(iter(messages.values()))[0]
         suite = TestSuite(tests=tuple(item.tests)) if item.tests else NO_TESTS
         problem = Problem(
@@ -158,7 +198,9 @@ class _OneFile:
             source_line=line.number,
             row_digest=digest,
         )
-        return problem, [self._dialog(problem, setting, messages[setting]) for setting in self.settings]
+        return problem, [
+            self._dialog(problem, setting, messages[setting]) for setting in self.settings
+        ]
 
     def _dialog(self, problem: Problem, setting: str, texts: Sequence[str]) -> Dialog:
         turns = [
@@ -181,7 +223,11 @@ class _OneFile:
         )
 
     def _metric_of(self, problem: Problem) -> Metric[..., Any]:
-        return unit_tests if self.metric is None or problem.instructions[0].suite != NO_TESTS else self.metric
+        return (
+            unit_tests
+            if self.metric is None or problem.instructions[0].suite != NO_TESTS
+            else self.metric
+        )
 
     def plays(self, setting: str, dialog: Dialog) -> bool:
         """Tell whether the setting plays a dialog."""
@@ -189,23 +235,42 @@ class _OneFile:
 
     def gold_answer(self, problem: Problem, turn: int) -> str:
         """Return the reference: as a program where tests run it."""
-        return fenced_reference(problem, turn) if problem.instructions[0].suite != NO_TESTS else problem.reference_code
+        return (
+            fenced_reference(problem, turn)
+            if problem.instructions[0].suite != NO_TESTS
+            else problem.reference_code
+        )
 
     def due(self, setting: str, options: Options, dialog: Dialog) -> Due:
         """Return an answer to each message, and one score of the last."""
         turns = dialog.generated_turns
         return Due(len(turns), frozenset({(turns[-1], dict(dialog.labels)[METRIC])}), turns=turns)
 
-    def test_runs(self, problem: Problem, dialog: Dialog, episode: Episode, options: Options) -> Sequence[TestRun]:
+    def test_runs(
+        self, problem: Problem, dialog: Dialog, episode: Episode, options: Options
+    ) -> Sequence[TestRun]:
         """Return the tests of the last answer's program; none where the task has no tests."""
         suite, turn = problem.instructions[0].suite, dialog.generated_turns[-1]
         answer = episode.answer(turn)
         if suite == NO_TESTS:
             return ()
-        found = None if answer is None else python_program(answer, options, problem.reference_code, suite.tests)
+        found = (
+            None
+            if answer is None
+            else python_program(answer, options, problem.reference_code, suite.tests)
+        )
         code, is_readable = (None, True) if found is None else (found.code, found.is_readable)
         reference = problem.reference_code or None
-        return (TestRun(turn, BASE_INSTRUCTION, code, suite.tests, reference=reference, is_readable=is_readable),)
+        return (
+            TestRun(
+                turn,
+                BASE_INSTRUCTION,
+                code,
+                suite.tests,
+                reference=reference,
+                is_readable=is_readable,
+            ),
+        )
 
     def judge_runs(
         self,
@@ -224,7 +289,13 @@ class _OneFile:
         if answer is None or self.judge is None:
             return ()
         asked = "\n\n".join(one.content or "" for one in dialog.turns if one.role is Role.USER)
-        return (JudgeRun(turn, rubric, (Message(Role.USER, self.judge(asked, answer, problem.reference_code)),)),)
+        return (
+            JudgeRun(
+                turn,
+                rubric,
+                (Message(Role.USER, self.judge(asked, answer, problem.reference_code)),),
+            ),
+        )
 
     def score(self, request: ScoreRequest) -> Sequence[Score]:
         """Score the last answer of each dialogue."""
@@ -239,7 +310,11 @@ class _OneFile:
                         value = unit_tests(int(verdict.outcome is Outcome.PASSED), 1)
             elif chosen is judged_rating:
                 for one in played.judgements:
-                    value = judged_rating(one.value) if one.value is not None else UnscoredReason(one.unscored_reason or "infra")
+                    value = (
+                        judged_rating(one.value)
+                        if one.value is not None
+                        else UnscoredReason(one.unscored_reason or "infra")
+                    )
             elif answer is not None:
                 value = chosen(answer, request.problem.reference_code)
             scores.append(request.row(played, chosen, value, turn=turn))
@@ -289,7 +364,10 @@ def benchmark(
         )
         tested = has_tests if has_tests is not None else parts.metric is None
         metrics = [one for one in (unit_tests if tested else None, parts.metric) if one is not None]
-        rubrics, options = (rubric.name,) if judge else (), (extraction_option("scoring"),) if tested else ()
+        rubrics, options = (
+            (rubric.name,) if judge else (),
+            (extraction_option("scoring"),) if tested else (),
+        )
         return Benchmark(
             about=About(name=name, version=version, title=title or name, paper=paper),
             data=Data(
@@ -301,13 +379,19 @@ def benchmark(
                 plays=parts.plays,
             ),
             settings={
-                one: Setting(name=one, help=text, rubrics=rubrics, options=options, runs_programs=tested)
+                one: Setting(
+                    name=one, help=text, rubrics=rubrics, options=options, runs_programs=tested
+                )
                 for one, text in helps.items()
             },
             play=Play(gold_answer=parts.gold_answer),
-            programs=Programs(test_runs=parts.test_runs, packages=tuple(packages)) if tested else NO_PROGRAMS,
+            programs=Programs(test_runs=parts.test_runs, packages=tuple(packages))
+            if tested
+            else NO_PROGRAMS,
             judging=Judging({rubric.name: rubric}, parts.judge_runs) if judge else None,
-            scores=Scores(metrics=tuple(one.name for one in metrics), score=parts.score, due=parts.due),
+            scores=Scores(
+                metrics=tuple(one.name for one in metrics), score=parts.score, due=parts.due
+            ),
             results=Results(marts=tuple(file.parent / mart for mart in marts)),
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import ConfigError
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from tasks.benchmarks.contract import Benchmark
@@ -51,10 +51,14 @@ def _add_file(path: str) -> str:
     """
     file = Path(path).absolute()
     if not file.is_file():
-        raise ConfigError(f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file")
+        raise ConfigError(
+            f"{path}: no such file. A benchmark is a name of `parley list benchmarks`, or the path of a .py file"
+        )
     other = _files().get(file.stem)
-    if file.stem in known(GROUP, BUILT_IN) or other not in (None, file):
-        raise ConfigError(f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file")
+    if file.stem in registered_names(GROUP, BUILT_IN) or other not in (None, file):
+        raise ConfigError(
+            f"{path}: {other or 'another benchmark'} has the name {file.stem!r} already. Rename the file"
+        )
     if other is None:
         os.environ[FILES_VARIABLE] = os.pathsep.join((*map(str, _files().values()), str(file)))
     return file.stem
@@ -62,7 +66,7 @@ def _add_file(path: str) -> str:
 
 def names() -> tuple[str, ...]:
     """List all known benchmarks, sorted. Imports nothing."""
-    return known(GROUP, {**BUILT_IN, **_files()})
+    return registered_names(GROUP, {**BUILT_IN, **_files()})
 
 
 def load(name: str) -> "Benchmark":
@@ -72,7 +76,9 @@ def load(name: str) -> "Benchmark":
         UnknownName: lists the known names.
         ConfigError: its file offers no benchmark of that name.
     """
-    return found("benchmark", GROUP, {**BUILT_IN, **_files()}, name, _own, "See `parley list benchmarks`")
+    return load_registered(
+        "benchmark", GROUP, {**BUILT_IN, **_files()}, name, _own, "See `parley list benchmarks`"
+    )
 
 
 def _files() -> dict[str, Path]:
@@ -103,5 +109,7 @@ def _of_file(path: Path) -> "Benchmark":
     offered = [value for value in vars(module).values() if isinstance(value, Benchmark)]
     if [one.name for one in offered] != [path.stem]:
         named = ", ".join(one.name for one in offered) or "none"
-        raise ConfigError(f"{path}: it must offer one benchmark, of the name {path.stem!r}; it offers {named}")
+        raise ConfigError(
+            f"{path}: it must offer one benchmark, of the name {path.stem!r}; it offers {named}"
+        )
     return offered[0]

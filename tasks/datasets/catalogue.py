@@ -16,7 +16,9 @@ def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
 
 def all_datasets() -> tuple[PublicDataset, ...]:
     """Return the public datasets of every benchmark, by benchmark."""
-    return tuple(dataset for name in registry.names() for dataset in datasets_of(registry.load(name)))
+    return tuple(
+        dataset for name in registry.names() for dataset in datasets_of(registry.load(name))
+    )
 
 
 def find_datasets(name: str) -> tuple[PublicDataset, ...]:
@@ -35,9 +37,13 @@ def find_datasets(name: str) -> tuple[PublicDataset, ...]:
     return found
 
 
-def unknown_dataset(name: str, known: Sequence[PublicDataset], kind: str = "dataset") -> UnknownName:
+def unknown_dataset(
+    name: str, known: Sequence[PublicDataset], kind: str = "dataset"
+) -> UnknownName:
     """Return the error for a name that no dataset has; it names the nearest one."""
     names = tuple(dict.fromkeys(one.name for one in known))
-    near = get_close_matches(name.rpartition("/")[2].lower().replace("-", "_"), names, n=1, cutoff=0.5)
+    near = get_close_matches(
+        name.rpartition("/")[2].lower().replace("-", "_"), names, n=1, cutoff=0.5
+    )
     nearest = f"Did you mean {near[0]!r}? " if near else ""
     return UnknownName(kind, name, names, f"{nearest}`parley data` shows them all")

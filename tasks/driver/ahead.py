@@ -39,8 +39,14 @@ class Ahead(ABC):
         self._played: SimpleQueue[ShardResult] = SimpleQueue()
         self._waiting: deque[Any] = deque()
         self._under_way: list[Any] = []
-        self._wake, self._is_over, self._is_given_up = threading.Event(), threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=copy_context().run, args=(self._go_on,), name="parley-ahead", daemon=True)
+        self._wake, self._is_over, self._is_given_up = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._go_on,), name="parley-ahead", daemon=True
+        )
 
     def new_work(self, result: ShardResult) -> Sequence[Any]:
         """Return what can be begun now that a shard of dialogues was played: the name of their part."""
@@ -67,7 +73,12 @@ class Ahead(ABC):
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is not None:
             self._is_given_up.set()
         self._is_over.set()
@@ -119,5 +130,7 @@ class Ahead(ABC):
                 self._under_way.append(future)
 
     def _end(self, future: Any) -> None:
-        with suppress(Exception):  # whatever it was: the stage does it again, and says what happens then
+        with suppress(
+            Exception
+        ):  # whatever it was: the stage does it again, and says what happens then
             self.add(future.result())

@@ -21,7 +21,9 @@ VerdictKey = tuple[str, int, str]
 """Episode, turn and instruction of a verdict."""
 
 
-def drawn_programs(plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table) -> list[AuditItem]:
+def drawn_programs(
+    plan: RunPlan, context: RunContext, episodes: Sequence[Episode], verdicts: pa.Table
+) -> list[AuditItem]:
     """Return the passed programs that the run's audit is about, in the order in which the seed draws them.
 
     Args:
@@ -63,7 +65,15 @@ def _passes(
             if verdict_id is None:
                 continue
             program = program or (id_of(context, test) or "" if cases else verdict_id)
-            one = Pass(episode.episode_id, episode.problem_id, episode.sample, test.turn, name, verdict_id, cases)
+            one = Pass(
+                episode.episode_id,
+                episode.problem_id,
+                episode.sample,
+                test.turn,
+                name,
+                verdict_id,
+                cases,
+            )
             yield program, AuditItem(program, test, ()), one
 
 
@@ -79,7 +89,10 @@ def pending(items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit]) -> li
 
 
 def assembled(
-    context: RunContext, items: Iterable[AuditItem], known: Mapping[str, ForgeryAudit], why_missing: str
+    context: RunContext,
+    items: Iterable[AuditItem],
+    known: Mapping[str, ForgeryAudit],
+    why_missing: str,
 ) -> tuple[ForgeryAudit, ...]:
     """Return a row for each pass. A program without an audit has the reason; runs and seconds stand once for each program."""
     rows: list[ForgeryAudit] = []
@@ -88,7 +101,11 @@ def assembled(
         made = {row.verdict_id: row for row in audit_rows(context, item, lost)} | dict(known)
         seen: set[str] = set()
         for one in item.passes:
-            place = {"episode_id": one.episode_id, "problem_id": one.problem_id, "sample": one.sample}
+            place = {
+                "episode_id": one.episode_id,
+                "problem_id": one.problem_id,
+                "sample": one.sample,
+            }
             place |= {"turn": one.turn, "instruction_id": one.instruction_id}
             costs = {"n_runs": 0, "duration_s": 0.0} if one.verdict_id in seen else {}
             rows.append(made[one.verdict_id].model_copy(update=place | costs))

@@ -24,13 +24,15 @@ from tasks.planning.plan import RunPlan
 from tasks.worker.execute_shard import execute_shard
 from tasks.worker.jobs import INFRA_SUFFIX, RunContext, ShardResult
 
-ScoresOf = Callable[[Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]]
+ScoresOf = Callable[
+    [Sequence[Episode], Sequence[TestVerdict], Sequence[JudgeVerdict]], Iterable[Score]
+]
 """Scores episodes with their verdicts and judgements."""
 JudgementsOf = Callable[[Sequence[Episode], Sequence[TestVerdict]], Sequence[JudgeVerdict]]
 """Has episodes judged. Waits for the judgements."""
 _SHARD = 4
 """Dialogues whose programs are one shard."""
-_LEAST_BATCH, _BATCHES_IN_FLIGHT = 8, 4
+_LEAST_BATCH, BATCHES_IN_FLIGHT = 8, 4
 """Problems of a batch: a part of those under way, so that a decision wastes little, and enough to be worth a look."""
 _WAKE_S = 0.5
 _TRIES = 2
@@ -97,11 +99,13 @@ class DecideAhead:
         Args:
             context: context of the present try of `converse`.
         """
-        self._least = max(_LEAST_BATCH, context.concurrency // _BATCHES_IN_FLIGHT)
+        self._least = max(_LEAST_BATCH, context.concurrency // BATCHES_IN_FLIGHT)
         self._over.clear()
         self.n_run = 0
         self._decide(context, 1)
-        thread = threading.Thread(target=self._go_on, args=(context, self._least), name="parley-decide-ahead", daemon=True)
+        thread = threading.Thread(
+            target=self._go_on, args=(context, self._least), name="parley-decide-ahead", daemon=True
+        )
         thread.start()
         try:
             yield
@@ -116,7 +120,11 @@ class DecideAhead:
 
     def is_behind(self) -> bool:
         """Tell whether two batches wait for a look: more dialogues would be asked that a decision may not need."""
-        return not self.is_decided and not self._over.is_set() and len(self._ready()) >= 2 * self._least
+        return (
+            not self.is_decided
+            and not self._over.is_set()
+            and len(self._ready()) >= 2 * self._least
+        )
 
     def close(self, plan: RunPlan) -> None:
         """Hold the plan to the problems that were begun."""
@@ -150,7 +158,9 @@ class DecideAhead:
     def _ready(self) -> tuple[str, ...]:
         with self._lock:
             waiting = self.order[self._n_taken :]
-            n = next((n for n, problem in enumerate(waiting) if self._missing[problem]), len(waiting))
+            n = next(
+                (n for n, problem in enumerate(waiting) if self._missing[problem]), len(waiting)
+            )
             return waiting[:n]
 
     def _scores(self, context: RunContext, problems: Sequence[str]) -> Iterable[Score]:
@@ -171,7 +181,9 @@ class DecideAhead:
             verdict
             for shard, result in zip(shards, results, strict=True)
             for verdict in self._plan.lake.read_part(
-                "test_verdicts", TestVerdict, folder / f"part-{shard.name}{INFRA_SUFFIX if result.n_infra else ''}.parquet"
+                "test_verdicts",
+                TestVerdict,
+                folder / f"part-{shard.name}{INFRA_SUFFIX if result.n_infra else ''}.parquet",
             )
         ]
 

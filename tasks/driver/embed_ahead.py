@@ -18,7 +18,9 @@ from tasks.worker.purse import MeteredEmbedder, Purse
 
 
 @asynccontextmanager
-async def opened_vectors(plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None) -> AsyncIterator[Vectors]:
+async def opened_vectors(
+    plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+) -> AsyncIterator[Vectors]:
     """Open the kept vectors of the run's embedder for the time of the block."""
     assert plan.spec.embedder is not None
     sends = SendLog(plan.home.sends(plan.run_id))
@@ -34,14 +36,21 @@ async def opened_vectors(plan: RunPlan, find_access: Callable[[], EmbedderAccess
 class EmbedAhead(Ahead):
     """Embeds what dialogues say as they end, in its own thread; where they were stopped, also requests under way are given up."""
 
-    def __init__(self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None) -> None:
+    def __init__(
+        self, plan: RunPlan, find_access: Callable[[], EmbedderAccess], purse: Purse | None
+    ) -> None:
         super().__init__(plan, None)
         self._open, self._runner = opened_vectors(plan, find_access, purse), asyncio.Runner()
         self._members = {member.episode_id: member for member in plan.members}
         self._taken = set[str]()
         self._finding: asyncio.Task[object] | None = None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is not None and self._finding is not None:
             with suppress(RuntimeError):  # a fault has ended its loop
                 self._finding.get_loop().call_soon_threadsafe(self._finding.cancel)
@@ -50,8 +59,12 @@ class EmbedAhead(Ahead):
     def begin(self, work: str) -> None:
         """Find the vectors of a part's texts, and wait for them."""
         wanted = self.plan.benchmark.scores.texts_to_embed
-        played = [one for one in self.episodes(work) if one.is_final and one.episode_id in self._members]
-        texts = {text for one in played if wanted for text in wanted(self._request(one))} - self._taken
+        played = [
+            one for one in self.episodes(work) if one.is_final and one.episode_id in self._members
+        ]
+        texts = {
+            text for one in played if wanted for text in wanted(self._request(one))
+        } - self._taken
         self._taken |= texts
         self._runner.run(self._find(sorted(texts)))
 
@@ -71,4 +84,6 @@ class EmbedAhead(Ahead):
         plan, dialog = self.plan, self._members[episode.episode_id].dialog
         played = Played(dialog, episode, (), (), context_of(plan.lake, dialog))
         problem = plan.problems[dialog.problem_id]
-        return ScoreRequest(problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,))
+        return ScoreRequest(
+            problem, episode.sample, plan.run_id, plan.spec.setting, plan.options, (played,)
+        )

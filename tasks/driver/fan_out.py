@@ -90,7 +90,11 @@ def fan_out(
     from distributed.scheduler import KilledWorker
 
     resources = ClusterResources(client)
-    hands = _Hands(shards, resources.able(living_workers(client), shards[0]) if in_turn and shards else (), at_once)
+    hands = _Hands(
+        shards,
+        resources.able(living_workers(client), shards[0]) if in_turn and shards else (),
+        at_once,
+    )
     futures: dict[Any, tuple[int, S]] = {}
     arrived: SimpleQueue[Any] = SimpleQueue()
 
@@ -119,7 +123,9 @@ def fan_out(
                 future = arrived.get(timeout=_HEED_EVERY_S)
             except Empty:
                 continue
-            number, shard = futures.pop(future)  # Dask's scheduler, in this process, holds a shard as long as its future
+            number, shard = futures.pop(
+                future
+            )  # Dask's scheduler, in this process, holds a shard as long as its future
             hands.returned(number)
             submit()
             try:
@@ -163,17 +169,23 @@ class _Hands:
 
     def next(self) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         """What may be begun: number, shard and place. One of each worker in turn."""
-        while ready := [hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]]:
+        while ready := [
+            hand for hand in range(self._n_hands) if self._waiting[hand] and self._free[hand]
+        ]:
             for hand in ready:
                 self._free[hand] -= 1
                 number, shard = self._waiting[hand].popleft()
                 yield number, shard, self._place(hand)
 
     def _place(self, hand: int) -> dict[str, Any]:
-        return {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+        return (
+            {"workers": [self._workers[hand]], "allow_other_workers": True} if self._workers else {}
+        )
 
 
-def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
+def shard_size(
+    slots: int, n_items: int, n_answers: int, n_workers: int, *, is_least: bool = False
+) -> int:
     """Items of a shard: a part of a worker's slots, so that none waits for the end of a large one.
 
     Of items that owe few answers a shard has more, as long as each worker has many shards: a shard costs some 15 ms whatever
@@ -182,8 +194,11 @@ def shard_size(slots: int, n_items: int, n_answers: int, n_workers: int) -> int:
     Args:
         slots: items under way in one worker process.
         n_answers: that all items owe together.
+        is_least: take the least size that is worth its cost, however short the items: a decision waits for each shard.
     """
     least = max(1, -(-slots // SHARDS_IN_FLIGHT), min(_WORTHWHILE, slots // 2))
+    if is_least:
+        return least
     of_short_ones = least * _USUAL_ANSWERS * n_items // max(1, n_answers)
     return max(least, min(of_short_ones, n_items // (max(1, n_workers) * SHARDS_IN_FLIGHT)))
 

@@ -71,10 +71,23 @@ def judge_context(
             patience_s=asked.patience_s,
         )
     home, spec = plan.home, plan.spec
-    reworded = frozenset(rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded)
+    reworded = frozenset(
+        rubric.name for rubric in plan.benchmark.rubrics(spec.setting) if rubric.is_reworded
+    )
     fsync, lake = plan.request.fsync, home.lake_at
     invocation = secrets.token_hex(8)
-    return JudgeContext(str(home.path), invocation, plan.run_id, spec.benchmark, seats, fsync, purse, lake, reworded, calls)
+    return JudgeContext(
+        str(home.path),
+        invocation,
+        plan.run_id,
+        spec.benchmark,
+        seats,
+        fsync,
+        purse,
+        lake,
+        reworded,
+        calls,
+    )
 
 
 class Judgements:
@@ -103,12 +116,22 @@ class Judgements:
         own = plan.lake.folder("judge_verdicts", **plan.keys)
         kept: dict[str, tuple[Judgement, bool]] = {}
         for part in plan.lake.parts("judge_verdicts", benchmark=plan.spec.benchmark):
-            with suppress(FileNotFoundError, SchemaMismatch):  # replaced by another run's driver meanwhile, or damaged: ask again
-                rows = plan.lake.read_arrow("judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]).to_pylist()
+            with suppress(
+                FileNotFoundError, SchemaMismatch
+            ):  # replaced by another run's driver meanwhile, or damaged: ask again
+                rows = plan.lake.read_arrow(
+                    "judge_verdicts", [part], [*KEPT_FIELDS, "judge", "is_reused"]
+                ).to_pylist()
                 for row in rows:
                     if row["answer_json"] is not None and row["judge"] in judges:
-                        name, said = row["judgement_id"], {field: row[field] for field in KEPT_FIELDS} | {"unscored_reason": None}
-                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(name, (None, False))[1]
+                        name, said = (
+                            row["judgement_id"],
+                            {field: row[field] for field in KEPT_FIELDS}
+                            | {"unscored_reason": None},
+                        )
+                        is_own = (part.parent == own and not row["is_reused"]) or kept.get(
+                            name, (None, False)
+                        )[1]
                         kept[name] = (Judgement.model_validate(said), is_own)
         return kept
 
@@ -125,7 +148,11 @@ class Judgements:
         remove_segments(self.folder)
 
     def wanted(
-        self, episodes: Iterable[Episode], verdicts: Mapping[str, Sequence[TestVerdict]], *, all_rubrics: bool
+        self,
+        episodes: Iterable[Episode],
+        verdicts: Mapping[str, Sequence[TestVerdict]],
+        *,
+        all_rubrics: bool,
     ) -> list[Wanted]:
         """The judgements of some episodes, known or not.
 
@@ -134,9 +161,16 @@ class Judgements:
             all_rubrics: False leaves out rubrics that read verdicts.
         """
         rubrics = [rubric for rubric in self._rubrics if all_rubrics or not rubric.reads_verdicts]
-        return [one for episode in episodes for rubric in rubrics for one in self._of(episode, rubric, verdicts)]
+        return [
+            one
+            for episode in episodes
+            for rubric in rubrics
+            for one in self._of(episode, rubric, verdicts)
+        ]
 
-    def _of(self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]) -> Iterator[Wanted]:
+    def _of(
+        self, episode: Episode, rubric: Rubric, verdicts: Mapping[str, Sequence[TestVerdict]]
+    ) -> Iterator[Wanted]:
         plan, judging = self._plan, self._plan.benchmark.judging
         if judging is None or episode.stop_reason is StopReason.INFRA:
             return
@@ -153,7 +187,9 @@ class Judgements:
         )
         for run in runs:
             if run.rubric != rubric.name:
-                raise ParleyError(f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}")
+                raise ParleyError(
+                    f"{plan.spec.benchmark}: asked for judgements of {rubric.name!r}, got one of {run.rubric!r}"
+                )
             messages = rubric.asked(run.messages)
             name = id_of(messages, judge.judge, judge.sampling)
             place = (episode.problem_id, run.turn, episode.sample, episode.dialog_id)
@@ -161,7 +197,11 @@ class Judgements:
 
     def owed(self, wanted: Iterable[Wanted], known: Collection[str]) -> list[JudgeJob]:
         """Each judgement that must be asked for, once, whichever episodes want it."""
-        jobs = {one.job.judgement_id: one.job for one in reversed(list(wanted)) if one.job.judgement_id not in known}
+        jobs = {
+            one.job.judgement_id: one.job
+            for one in reversed(list(wanted))
+            if one.job.judgement_id not in known
+        }
         return list(reversed(jobs.values()))
 
     def due(self, wanted: Iterable[Wanted]) -> frozenset[tuple[str, int, str, str]]:
@@ -173,14 +213,18 @@ class Judgements:
             for dimension in dimensions[one.job.rubric]
         )
 
-    def rows(self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]) -> Iterator[JudgeVerdict]:
+    def rows(
+        self, wanted: Iterable[Wanted], known: Mapping[str, Judgement]
+    ) -> Iterator[JudgeVerdict]:
         """The table's rows. A judgement that was not given is infra."""
         spec = self._plan.spec
         rubrics = {rubric.name: rubric for rubric in self._rubrics}
         first: set[str] = set()
         for one in wanted:
             name = one.job.judgement_id
-            judgement = known.get(name) or Judgement(judgement_id=name, unscored_reason=UnscoredReason.INFRA)
+            judgement = known.get(name) or Judgement(
+                judgement_id=name, unscored_reason=UnscoredReason.INFRA
+            )
             about = {
                 "run_id": self._plan.run_id,
                 "benchmark": spec.benchmark,
@@ -192,7 +236,9 @@ class Judgements:
             }
             judge = self._plan.judges[one.job.rubric].judge.judge.label
             is_reused = name in self.paid_elsewhere or name in first
-            yield from verdicts_of(rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused)
+            yield from verdicts_of(
+                rubrics[one.job.rubric], judge, judgement, about, is_reused=is_reused
+            )
             first.add(name)
 
 
@@ -206,26 +252,38 @@ def owed_judgements(plan: RunPlan) -> list[JudgeJob]:
     judgements = Judgements(plan)
     episodes = from_arrow(plan.episodes.rows(wanted.episode_id for wanted in plan.members), Episode)
     verdicts = by_episode(read_verdicts(plan.lake, **plan.keys))
-    return judgements.owed(judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known())
+    return judgements.owed(
+        judgements.wanted(episodes, verdicts, all_rubrics=True), judgements.known()
+    )
 
 
 def judgements_of(plan: RunPlan) -> frozenset[str]:
     """Names of what the run is told, by judge and benchmark: a run with one of them may want the very same judgements."""
-    return frozenset(f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}" for one in plan.judges.values())
+    return frozenset(
+        f"judgements of {plan.spec.benchmark} by {one.judge.judge.label}"
+        for one in plan.judges.values()
+    )
 
 
-def judge_shards(context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int) -> list[JudgeShard]:
+def judge_shards(
+    context: JudgeContext, jobs: Sequence[JudgeJob], n_workers: int
+) -> list[JudgeShard]:
     """Return small shards, as many judgements for each worker, under names that no earlier shards had."""
     attempt = secrets.token_hex(4)
     widest = max((seat.concurrency for seat in context.seats.values()), default=1)
     dealt = dealt_shards(jobs, shard_size(widest, len(jobs), len(jobs), n_workers), n_workers)
-    return [JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group) for group in dealt]
+    return [
+        JudgeShard(context, content_id([attempt, [job.judgement_id for job in group]]), group)
+        for group in dealt
+    ]
 
 
 class JudgeAhead(Ahead):
     """Has dialogues judged as they end, by rubrics that read no verdicts."""
 
-    def __init__(self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any) -> None:
+    def __init__(
+        self, plan: RunPlan, judgements: Judgements, context: JudgeContext, client: Any
+    ) -> None:
         super().__init__(plan, client)
         self._judgements, self._context = judgements, context
         self._asked = set(judgements.known())
@@ -233,10 +291,17 @@ class JudgeAhead(Ahead):
 
     def __enter__(self) -> Self:
         self._open.enter_context(closing_run(self.client, self._context.key))
-        self._open.enter_context(shard_try(self.plan.home.tries(self._context.key), self._context.invocation))
+        self._open.enter_context(
+            shard_try(self.plan.home.tries(self._context.key), self._context.invocation)
+        )
         return super().__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         super().__exit__(kind, error, trace)
         self._open.__exit__(kind, error, trace)
 
@@ -244,9 +309,15 @@ class JudgeAhead(Ahead):
         wanted = self._judgements.wanted(self.episodes(work), {}, all_rubrics=False)
         jobs = tuple(self._judgements.owed(wanted, self._asked))
         self._asked.update(job.judgement_id for job in jobs)
-        return self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs)) if jobs else None
+        return (
+            self.submit(judge_shard, JudgeShard(self._context, content_id([work]), jobs))
+            if jobs
+            else None
+        )
 
-    def rows(self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]) -> list[JudgeVerdict]:
+    def rows(
+        self, episodes: Sequence[Episode], verdicts: Iterable[TestVerdict]
+    ) -> list[JudgeVerdict]:
         """Have episodes judged by all rubrics, and wait for it. A judgement that did not come is infra.
 
         Args:

@@ -47,8 +47,12 @@ class StageResult:
             self.model_calls += result.model_calls
             self.n_run += result.n_run
             join_profiles(self.profiles, result.profiles)
-        self.error = next((r.error for r in results if r.error), "a worker process died" if is_lost else None)
-        self.is_permanent = bool(faulty) and not is_lost and all(result.permanent for result in faulty)
+        self.error = next(
+            (r.error for r in results if r.error), "a worker process died" if is_lost else None
+        )
+        self.is_permanent = (
+            bool(faulty) and not is_lost and all(result.permanent for result in faulty)
+        )
         self.is_cut = any(result.n_cut for result in results)
 
 
@@ -100,13 +104,17 @@ class Stage(ABC, Generic[ItemT, ShardT, ResultT]):
 
     def dealing(self, shards: Sequence[ShardT], n_workers: int) -> dict[str, Any]:
         """Return how the shards are dealt: see `fan_out`."""
-        return {"at_once": n_workers * (self.context.programs + 1)}  # one more than can run: none waits for the driver
+        return {
+            "at_once": n_workers * (self.context.programs + 1)
+        }  # one more than can run: none waits for the driver
 
     def take(self, result: ShardResult) -> None:
         """Take note of a shard's result as it comes."""
 
 
-def run_stage(stage: Stage[ItemT, ShardT, ResultT], on_result: OnResult = lambda _: None) -> ResultT:
+def run_stage(
+    stage: Stage[ItemT, ShardT, ResultT], on_result: OnResult = lambda _: None
+) -> ResultT:
     """Do what is pending of a stage, and keep it. Return what it came to."""
     if pending := stage.pending():
         stage.reach()
@@ -116,7 +124,9 @@ def run_stage(stage: Stage[ItemT, ShardT, ResultT], on_result: OnResult = lambda
     return stage.result
 
 
-def _attempt(stage: Stage[ItemT, ShardT, Any], pending: Sequence[ItemT], on_result: OnResult) -> None:
+def _attempt(
+    stage: Stage[ItemT, ShardT, Any], pending: Sequence[ItemT], on_result: OnResult
+) -> None:
     def take(result: ShardResult) -> None:
         stage.take(result)
         on_result(result)
@@ -125,12 +135,20 @@ def _attempt(stage: Stage[ItemT, ShardT, Any], pending: Sequence[ItemT], on_resu
         with stage.attempt(number, pending):
             n_workers = len(living_workers(stage.client))
             shards = stage.shards(pending, n_workers)
-            results, lost = fan_out(stage.client, stage.run_shard, shards, take, **stage.dealing(shards, n_workers))
+            results, lost = fan_out(
+                stage.client, stage.run_shard, shards, take, **stage.dealing(shards, n_workers)
+            )
         stage.result.add(results, is_lost=bool(lost))
         is_whole = bool(results) and not lost
-        if stage.result.is_cut or (is_whole and _is_hopeless(stage, results)) or not (pending := stage.pending()):
+        if (
+            stage.result.is_cut
+            or (is_whole and _is_hopeless(stage, results))
+            or not (pending := stage.pending())
+        ):
             return
-        if is_whole and stage.asks_models and number + 1 < MAX_ATTEMPTS:  # a dead worker is replaced at once
+        if (
+            is_whole and stage.asks_models and number + 1 < MAX_ATTEMPTS
+        ):  # a dead worker is replaced at once
             time.sleep(RETRY_DELAY_S * 2 ** (number + 1))
 
 

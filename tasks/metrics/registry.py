@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Generic, Literal, ParamSpec, TypeVar, cast
 
 from schemas.errors import UnknownName
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,7 +94,7 @@ def metric(
 def names() -> tuple[str, ...]:
     """All known metrics, sorted."""
     _import_families()
-    return known(GROUP, _registered)
+    return registered_names(GROUP, _registered)
 
 
 def load(name: str) -> "Metric[..., object]":
@@ -104,7 +104,9 @@ def load(name: str) -> "Metric[..., object]":
         UnknownName: lists the known names.
     """
     _import_families()
-    return found("metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`")
+    return load_registered(
+        "metric", GROUP, _registered, name, _registered.__getitem__, "See `parley list metrics`"
+    )
 
 
 def heading_of(name: str) -> str:

@@ -36,7 +36,9 @@ class JudgeState:
 
     def __init__(self, context: JudgeContext, count: Callable[..., None]) -> None:
         self.context, self.count = context, count
-        self.judgements = Calls(judgement_folder(context), JUDGEMENTS, fsync=context.fsync, remembers=False)
+        self.judgements = Calls(
+            judgement_folder(context), JUDGEMENTS, fsync=context.fsync, remembers=False
+        )
         self.sends = SendLog(context.place.sends(context.run_id))
         self._models: dict[tuple[str, str], ChatModel] = {}
         self._opened: dict[str, ChatModel] = {}
@@ -44,7 +46,9 @@ class JudgeState:
     def rubric(self, name: str) -> Rubric:
         """The benchmark's rubric of that name."""
         judging = registry.load(self.context.benchmark).judging
-        assert judging is not None, f"{self.context.benchmark} has no rubrics, and was asked for judgements"
+        assert judging is not None, (
+            f"{self.context.benchmark} has no rubrics, and was asked for judgements"
+        )
         return replace(judging.rubrics[name], is_reworded=name in self.context.reworded)
 
     def model(self, rubric: str, seat: str) -> ChatModel:
@@ -67,7 +71,9 @@ class JudgeState:
     def profiles(self) -> tuple[tuple[str, EndpointProfile], ...]:
         """Return (`judge RUBRIC`, what is known of its endpoint) of the judges that were asked."""
         found = ((rubric, profile_of(model)) for rubric, model in tuple(self._opened.items()))
-        return tuple((f"judge {rubric}", profile) for rubric, profile in found if profile is not None)
+        return tuple(
+            (f"judge {rubric}", profile) for rubric, profile in found if profile is not None
+        )
 
     async def close(self) -> None:
         """Close models and segment."""
@@ -95,7 +101,9 @@ def judge_shard(shard: JudgeShard) -> ShardResult:
     context = shard.context
     take_shard(context.place.tries(context.key) / context.invocation, shard.name)
     state = worker.held(context.key, lambda count: JudgeState(context, count))
-    result = worker.do(_judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE))
+    result = worker.do(
+        _judge_all(state, shard.jobs, DRIFT if shard.name.startswith(DRIFT_SHARD) else JUDGE)
+    )
     state.judgements.flush()
     return result
 
@@ -110,7 +118,8 @@ async def _judge_all(state: JudgeState, jobs: Sequence[JudgeJob], seat: str) -> 
         n_infra=len(faults),
         model_calls=sum(outcome for outcome in outcomes if isinstance(outcome, int)) + sum(lost),
         error=str(faults[0]) if faults else None,
-        permanent=bool(faults) and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
+        permanent=bool(faults)
+        and all(isinstance(fault, ModelUnavailable) and fault.permanent for fault in faults),
         n_cut=n_cut,
         profiles=state.profiles(),
     )
@@ -134,7 +143,8 @@ async def _judge(state: JudgeState, job: JudgeJob, seat: str) -> int | InfraErro
         if state.context.purse:
             state.context.purse.check()
         judgement = await state.judgements.find(
-            job.judgement_id, lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id)
+            job.judgement_id,
+            lambda: ask_judge(state.model(job.rubric, seat), rubric, request, job.judgement_id),
         )
     except BudgetSpent as spent:
         return spent

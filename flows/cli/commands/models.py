@@ -1,4 +1,4 @@
-"""Commands about models: models test."""
+"""`parley models test`: capabilities of an endpoint."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ from flows.cli.commands.key_values import parse_options
 if TYPE_CHECKING:
     from tasks.language.probing import EndpointReport
 
-models = typer.Typer(help="Ask models what they take.", no_args_is_help=True)
+models = typer.Typer(help="Test what an endpoint supports.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,22 +19,33 @@ def add_to(app: typer.Typer) -> None:
 
 @models.callback()
 def root() -> None:
-    """Ask models what they take."""
+    """Test what an endpoint supports."""
 
 
 @models.command("test")
 def print_profile(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="openai:MODEL[@BASE_URL]")],
-    key_env: Annotated[str | None, typer.Option(help="Name of the variable that holds the endpoint's key.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the endpoint's API key.")
+    ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=ENV_VARIABLE", help="Header of each request; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ENV_VARIABLE",
+            help="Add a header to each request; its value comes from an environment variable."
+            " Repeatable.",
+        ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Begin with this profile, to see if the endpoint takes it.")
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Test this profile instead of detecting one."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
-    """Ask an endpoint six small questions, and print its profile."""
+    """Send six test requests, and print the endpoint's profile.
+
+    The profile contains the parameters and message forms that the endpoint accepts.
+    """
     import asyncio
 
     from tasks.language.probing import probe_endpoint
@@ -42,7 +53,9 @@ def print_profile(
     from tasks.planning.request import ModelRequest
 
     headers = parse_options(header or [], "--header", "NAME=ENV_VARIABLE")
-    choice = choose(ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile), None)
+    choice = choose(
+        ModelRequest(spec=spec, key_env=key_env, headers=headers, profile=profile), None
+    )
     report = asyncio.run(probe_endpoint(choice.identity, choice.endpoint))
     if json_output:
         typer.echo(report.model_dump_json(indent=1))
@@ -54,24 +67,47 @@ def _print(report: "EndpointReport") -> None:
     from flows.text.results import print_rows
 
     profile = report.profile
-    thoughts = f"yes, in {', '.join(profile.thoughts)}" if profile.thoughts else "yes, not shown" if report.thinks else "no"
-    equal_roles = "unknown: without a system role" if report.takes_equal_roles is None else _yes(report.takes_equal_roles)
+    thoughts = (
+        f"yes, in {', '.join(profile.thoughts)}"
+        if profile.thoughts
+        else "yes, hidden"
+        if report.thinks
+        else "no"
+    )
+    equal_roles = (
+        "unknown, since it has no system role"
+        if report.takes_equal_roles is None
+        else _yes(report.takes_equal_roles)
+    )
     speed = "unknown" if report.tokens_per_second is None else f"{report.tokens_per_second:g}"
     rows = [
         ("thinks", thoughts),
         ("system role", _yes(report.takes_system_role)),
-        ("two messages of one role in a row", equal_roles),
+        ("consecutive messages of one role", equal_roles),
         ("messages", "merged" if profile.messages == "merged" else "native"),
-        ("tools", _yes(report.calls_tools) if profile.takes_tools else "no, described in the messages"),
-        ("schema of an answer", _yes(report.fits_schema) if profile.takes_schema else "no, not sent"),
+        (
+            "tools",
+            _yes(report.calls_tools)
+            if profile.takes_tools
+            else "no; Parley describes tools in the messages",
+        ),
+        (
+            "answer schema",
+            _yes(report.fits_schema) if profile.takes_schema else "no; Parley sends none",
+        ),
         ("parameters", ", ".join(report.parameters)),
         ("refused parameters", ", ".join(profile.refused) or "none"),
         ("tokens a second", speed),
     ]
     print_rows(f"{report.model} at {report.url}", ("property", "value"), rows)
     questions = [
-        (one.name, one.answer or one.refusal, one.n_calls, None if one.seconds is None else round(one.seconds, 2))
-        for one in report.questions
+        (
+            question.name,
+            question.answer or question.refusal,
+            question.n_calls,
+            None if question.seconds is None else round(question.seconds, 2),
+        )
+        for question in report.questions
     ]
     print_rows("Questions", ("question", "answer", "requests", "seconds"), questions)
 

@@ -37,7 +37,9 @@ def preflight(plan: RunPlan) -> None:
     require_trees_are_met(plan)
     asked = {identity: endpoint for identity, endpoint, _ in plan.models}
     if plan.spec.embedder is not None and plan.embedder is not None:
-        _check_embedder(plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None)
+        _check_embedder(
+            plan.spec.embedder, plan.embedder, in_play=plan.spec.embedder_in_play is not None
+        )
     for identity in asked:
         if is_served_here(identity.provider) and os.environ.get(ADDRESS_VARIABLE):
             raise ConfigError(
@@ -54,7 +56,10 @@ def preflight(plan: RunPlan) -> None:
             _check_images(sandbox, plan.images)
         else:
             sandbox.check()
-        pending = [plan.problems[name] for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)]
+        pending = [
+            plan.problems[name]
+            for name in dict.fromkeys(wanted.dialog.problem_id for wanted in owed)
+        ]
         if getattr(sandbox, "has_host_packages", False):
             require_packages(plan.benchmark, plan.spec.dataset_version, pending)
         if not plan.images:
@@ -71,7 +76,7 @@ def _check_images(sandbox: DockerSandbox, images: Sequence[str]) -> None:
     sandbox.check_daemon()
     here = next((image for image in images if sandbox.has_image(image)), None)
     if here is not None:
-        sandbox.of_image(here).check()
+        sandbox.with_image(here).check()
 
 
 def _check_agent(plan: RunPlan) -> None:

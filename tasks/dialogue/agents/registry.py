@@ -4,7 +4,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from tasks.dialogue.agents.contract import Agent
@@ -28,7 +28,7 @@ GROUP = "parley.agents"
 
 def names() -> tuple[str, ...]:
     """All known agents, sorted; nothing is imported for it."""
-    return known(GROUP, BUILT_IN)
+    return registered_names(GROUP, BUILT_IN)
 
 
 def load(name: str) -> "Agent":
@@ -37,7 +37,7 @@ def load(name: str) -> "Agent":
     Raises:
         UnknownName: lists the known names.
     """
-    return found("agent", GROUP, BUILT_IN, name, _built_in, "See `parley list agents`")
+    return load_registered("agent", GROUP, BUILT_IN, name, _built_in, "See `parley list agents`")
 
 
 def _built_in(name: str) -> "Agent":

@@ -4,20 +4,26 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from schemas.outside.plugins import found, known
+from schemas.outside.plugins import load_registered, registered_names
 
 if TYPE_CHECKING:
     from tasks.language.providers.contract import ModelProvider
 
 BUILT_IN = MappingProxyType(
-    {name: f"tasks.language.providers.{name}" for name in ("embedded", "openai", "vllm", "recorded", "control")}
+    {
+        name: f"tasks.language.providers.{name}"
+        for name in ("embedded", "openai", "vllm", "recorded", "control")
+    }
 )
 GROUP = "parley.models"
 
 
 def names() -> tuple[str, ...]:
     """Return all known providers: ours, then others'. Nothing is imported."""
-    return (*BUILT_IN, *(name for name in known(GROUP, BUILT_IN) if name not in BUILT_IN))
+    return (
+        *BUILT_IN,
+        *(name for name in registered_names(GROUP, BUILT_IN) if name not in BUILT_IN),
+    )
 
 
 def load(name: str) -> "ModelProvider":
@@ -26,7 +32,7 @@ def load(name: str) -> "ModelProvider":
     Raises:
         UnknownName: lists the known names.
     """
-    return found("provider of models", GROUP, BUILT_IN, name, _built_in)
+    return load_registered("provider of models", GROUP, BUILT_IN, name, _built_in)
 
 
 def provider_of(text: str) -> "ModelProvider | None":

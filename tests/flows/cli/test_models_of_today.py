@@ -18,7 +18,19 @@ def ask(home: Path, sql: str) -> Any:
 
 def run(home: Path, server: ModelServer, *arguments: object) -> Done:
     spec = f"openai:mock@{server.base_url}"
-    return parley(home, *SAMPLE, "--model", spec, "--revision", "r1", "--limit", 2, "--sandbox", "none", *arguments)
+    return parley(
+        home,
+        *SAMPLE,
+        "--model",
+        spec,
+        "--revision",
+        "r1",
+        "--limit",
+        2,
+        "--sandbox",
+        "none",
+        *arguments,
+    )
 
 
 def test_a_run_goes_on_without_what_the_endpoint_refuses_and_its_record_says_so(home: Path) -> None:
@@ -29,13 +41,14 @@ def test_a_run_goes_on_without_what_the_endpoint_refuses_and_its_record_says_so(
         done = run(home, server)
         assert done.code == 0, done.err
         assert not any("temperature" in body for body in server.bodies[-3:])
-    assert "adapted to its endpoint: without temperature" in done.out
+    assert "requests to the subject's endpoint adapted: without temperature" in done.out
     (record,) = ask(home, "SELECT status, adapted FROM runs")
     assert record["status"] == "finished"
     assert record["adapted"] == [{"key": "subject", "value": "without temperature"}]
-    assert {tuple(row["adapted"]) for row in ask(home, "SELECT adapted FROM steps WHERE role = 'assistant'")} == {
-        ("without temperature",)
-    }
+    assert {
+        tuple(row["adapted"])
+        for row in ask(home, "SELECT adapted FROM steps WHERE role = 'assistant'")
+    } == {("without temperature",)}
 
 
 def test_the_default_temperature_is_not_sent_and_is_another_run(home: Path) -> None:

@@ -15,7 +15,17 @@ from schemas.episode import Episode
 from schemas.problem import BASE_INSTRUCTION, Problem
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import TestVerdict
-from tasks.benchmarks.contract import Benchmark, Data, Due, Judging, Programs, ScoreRequest, Scores, Staged, TestRun
+from tasks.benchmarks.contract import (
+    Benchmark,
+    Data,
+    Due,
+    Judging,
+    Programs,
+    ScoreRequest,
+    Scores,
+    Staged,
+    TestRun,
+)
 from tasks.benchmarks.setting import About, Setting
 from tasks.judging.rubric import JudgeRun, Rubric
 from tasks.language.chat_model import Message
@@ -72,7 +82,9 @@ def clarity(value: float) -> float:
 def stage(source: Path, dataset_version: str) -> Staged:
     """The same dialogues whatever lies at `source`. The last two say the same: one judgement serves both."""
     problems = tuple(map(_problem, range(N_DIALOGS)))
-    return Staged(tuple(map(_dialog, range(N_DIALOGS), problems)), problems, (), n_input=len(problems))
+    return Staged(
+        tuple(map(_dialog, range(N_DIALOGS), problems)), problems, (), n_input=len(problems)
+    )
 
 
 def _problem(number: int) -> Problem:
@@ -111,7 +123,9 @@ def _dialog(number: int, problem: Problem) -> Dialog:
     )
 
 
-def test_runs(problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]) -> Sequence[TestRun]:
+def test_runs(
+    problem: Problem, dialog: Dialog, episode: Episode, options: Mapping[str, str]
+) -> Sequence[TestRun]:
     """The last answer's code with its test."""
     answer = episode.answer(N_ROUNDS)
     code = answer and first_python_block(answer)
@@ -133,9 +147,17 @@ def judge_runs(
     if rubric == CLEAR.name:
         heard = {turn.turn: turn.content for turn in dialog.turns if turn.role is Role.USER}
         asked = {turn: f"{CLEAR.prompt}\n{heard[turn]}\n{text}" for turn, text in said.items()}
-        return tuple(JudgeRun(turn, rubric, (Message(Role.USER, text),)) for turn, text in asked.items())
+        return tuple(
+            JudgeRun(turn, rubric, (Message(Role.USER, text),)) for turn, text in asked.items()
+        )
     outcomes = ", ".join(verdict.outcome.value for verdict in verdicts)
-    return (JudgeRun(0, rubric, (Message(Role.USER, f"{WHOLE.prompt}\n{json.dumps(said)}\ntests: {outcomes}"),)),)
+    return (
+        JudgeRun(
+            0,
+            rubric,
+            (Message(Role.USER, f"{WHOLE.prompt}\n{json.dumps(said)}\ntests: {outcomes}"),),
+        ),
+    )
 
 
 def score(request: ScoreRequest) -> Sequence[Score]:
@@ -153,7 +175,9 @@ def score(request: ScoreRequest) -> Sequence[Score]:
             metric="clarity",
             metric_version=1,
             value=None if one.value is None else one.value / 5,
-            unscored_reason=None if one.unscored_reason is None else UnscoredReason(one.unscored_reason),
+            unscored_reason=None
+            if one.unscored_reason is None
+            else UnscoredReason(one.unscored_reason),
         )
         for one in played.judgements
         if one.dimension == "clarity"
@@ -169,7 +193,9 @@ BENCHMARK = Benchmark(
     about=About(name=NAME, version="1", title="Judged", paper="none"),
     data=Data(stage=stage, sample=files("tests.tasks.benchmarks")),
     settings={
-        "talk": Setting(name="talk", help="no programs", rubrics=(CLEAR.name,), runs_programs=False),
+        "talk": Setting(
+            name="talk", help="no programs", rubrics=(CLEAR.name,), runs_programs=False
+        ),
         "code": Setting(name="code", help="with tests", rubrics=(CLEAR.name, WHOLE.name)),
     },
     programs=Programs(test_runs=test_runs),

@@ -36,19 +36,30 @@ def test_an_example_is_short_and_its_bad_row_is_quarantined() -> None:
     staged = registry.load(name).data.stage(EXAMPLES / "sums.jsonl", "current")
     assert [problem.problem_id for problem in staged.problems] == ["sum", "product"]
     assert [(row.source_line, row.reason) for row in staged.quarantined] == [(3, "missing_field")]
-    assert (name in registry.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (True, "sums.chat")
+    assert (name in registry.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (
+        True,
+        "sums.chat",
+    )
 
 
 def test_five_settings_say_the_same_shards() -> None:
     benchmark = registry.load(registry.named(str(EXAMPLES / "lost_in_conversation.py")))
     staged = benchmark.data.stage(EXAMPLES / "lost_in_conversation.jsonl", "current")
     assert (len(staged.problems), len(staged.dialogs), staged.quarantined) == (12, 60, ())
-    rows = {row["id"]: row for row in map(json.loads, (EXAMPLES / "lost_in_conversation.jsonl").read_text().splitlines())}
+    rows = {
+        row["id"]: row
+        for row in map(
+            json.loads, (EXAMPLES / "lost_in_conversation.jsonl").read_text().splitlines()
+        )
+    }
     for setting in SETTINGS:
         played = [dialog for dialog in staged.dialogs if benchmark.data.plays(setting, dialog)]
         assert len(played) == 12
         for dialog in played:
-            texts, row = [turn.content or "" for turn in dialog.turns if turn.content], rows[dialog.problem_id]
+            texts, row = (
+                [turn.content or "" for turn in dialog.turns if turn.content],
+                rows[dialog.problem_id],
+            )
             rounds = {"full": 1, "concat": 1, "sharded": 4, "recap": 5, "snowball": 4}[setting]
             assert len(texts) == rounds
             if setting == "full":
@@ -85,21 +96,29 @@ def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="name 'codeif' already"):
         registry.named(str(tmp_path / "codeif.py"))
     (tmp_path / "other.py").write_text(JUDGED)
-    with pytest.raises(ConfigError, match="must offer one benchmark, of the name 'other'; it offers poems"):
+    with pytest.raises(
+        ConfigError, match="must offer one benchmark, of the name 'other'; it offers poems"
+    ):
         registry.load(registry.named(str(tmp_path / "other.py")))
     with pytest.raises(UnknownName):
         registry.load(registry.named("neither"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("file", "n_turns"), [("sums.py", 2), ("lost_in_conversation.py:snowball", 4)])
+@pytest.mark.parametrize(
+    ("file", "n_turns"), [("sums.py", 2), ("lost_in_conversation.py:snowball", 4)]
+)
 def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) -> None:
     for model, value in (("control:gold", 1.0), ("control:empty", 0.0)):
-        line = parley_process(tmp_path, "run", str(EXAMPLES / file), "--model", model, "--json").json()
+        line = parley_process(
+            tmp_path, "run", str(EXAMPLES / file), "--model", model, "--json"
+        ).json()
         assert {result["mean"] for result in line["results"]} == {value}
         assert line["n_unscored"] == 0
     assert parley_process(tmp_path, "report").code == 0, "also where the file is not named"
-    rows = parley_process(tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json").json()
+    rows = parley_process(
+        tmp_path, "sql", "SELECT DISTINCT max(turn) AS n FROM turns GROUP BY episode_id", "--json"
+    ).json()
     assert rows == [{"n": n_turns}]
 
 
@@ -107,8 +126,16 @@ def test_gold_passes_and_empty_fails(tmp_path: Path, file: str, n_turns: int) ->
 def test_a_judge_rates_answers(tmp_path: Path) -> None:
     (tmp_path / "poems.py").write_text(JUDGED)
     (tmp_path / "poems.jsonl").write_text('{"id": "1", "topic": "Write a poem about roses."}\n')
-    said = {"benchmark": "poems", "rubric": "poems_rating", "problem_id": "1", "turn": 1, "sample": 0}
-    (tmp_path / "said.jsonl").write_text(json.dumps({**said, "content": '{"reason": "plain", "rating": 4}'}) + "\n")
+    said = {
+        "benchmark": "poems",
+        "rubric": "poems_rating",
+        "problem_id": "1",
+        "turn": 1,
+        "sample": 0,
+    }
+    (tmp_path / "said.jsonl").write_text(
+        json.dumps({**said, "content": '{"reason": "plain", "rating": 4}'}) + "\n"
+    )
     line = parley_process(
         tmp_path,
         "run",
@@ -119,4 +146,6 @@ def test_a_judge_rates_answers(tmp_path: Path) -> None:
         f"recorded:{tmp_path}/said.jsonl",
         "--json",
     ).json()
-    assert [(result["metric"], result["mean"]) for result in line["results"]] == [("judged_rating", 0.75)]
+    assert [(result["metric"], result["mean"]) for result in line["results"]] == [
+        ("judged_rating", 0.75)
+    ]

@@ -16,8 +16,13 @@ def lanes_of(*needs: Needs, at_once: int = 16) -> Lanes:
     return Lanes(needs, at_once)
 
 
-def on(*endpoints: tuple[str, None], owned: str = "", served: str = "") -> Needs:
-    return Needs(frozenset(endpoints), frozenset({owned} - {""}), served=frozenset({served} - {""}))
+def on(*endpoints: tuple[str, None], owned: str = "", served: str = "", awaited: str = "") -> Needs:
+    return Needs(
+        frozenset(endpoints),
+        frozenset({owned} - {""}),
+        served=frozenset({served} - {""}),
+        awaited=frozenset({awaited} - {""}),
+    )
 
 
 def begun(lanes: Lanes) -> Sequence[int]:
@@ -36,13 +41,29 @@ def test_one_run_of_each_lane_makes_ready_and_the_next_one_while_it_plays() -> N
     assert begun(lanes) == [], "the second run of the lane is not playing yet"
 
 
+def test_a_run_that_awaits_a_later_one_lets_others_of_its_lane_pass() -> None:
+    lanes = lanes_of(
+        on(A, owned="new", awaited="old"),
+        on(A, owned="other", awaited="old"),
+        on(A, owned="old"),
+        on(B),
+    )
+    assert begun(lanes) == [2, 3]
+    lanes.wait_to_play(2)
+    assert begun(lanes) == [], "the awaited run has not ended"
+    lanes.reached(2, State.ENDED)
+    assert begun(lanes) == [0]
+
+
 @pytest.mark.slow
 def test_dialogues_begin_in_the_tail_of_the_run_before_and_no_third_beside_two() -> None:
     lanes = lanes_of(on(A), on(A), on(A))
     said: list[str] = []
 
     def play(number: int) -> threading.Thread:
-        thread = threading.Thread(target=lambda: (lanes.wait_to_play(number), said.append(f"plays {number}")), daemon=True)
+        thread = threading.Thread(
+            target=lambda: (lanes.wait_to_play(number), said.append(f"plays {number}")), daemon=True
+        )
         thread.start()
         return thread
 
@@ -75,7 +96,10 @@ def test_runs_that_could_pay_twice_wait_for_the_end_and_are_not_overtaken() -> N
 
 
 def test_runs_of_different_models_of_our_own_go_side_by_side() -> None:
-    assert begun(lanes_of(on(A, served="a model of our own"), on(B, served="another one"))) == [0, 1]
+    assert begun(lanes_of(on(A, served="a model of our own"), on(B, served="another one"))) == [
+        0,
+        1,
+    ]
 
 
 def test_no_more_runs_than_allowed_are_under_way_and_an_ended_one_makes_room() -> None:
@@ -96,7 +120,9 @@ def test_who_waits_for_a_turn_ends_with_the_night() -> None:
         lanes.wait_to_play(1)
 
 
-def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_what_it_heeds_ends_the_wait() -> None:
+def test_with_no_tails_a_run_waits_for_the_last_answer_of_the_one_before_and_what_it_heeds_ends_the_wait() -> (
+    None
+):
     lanes = Lanes([on(A), on(A)], 16, tails=0)
     begun(lanes)
     lanes.wait_to_play(0)
@@ -134,4 +160,6 @@ def test_what_follows_the_dialogues_of_a_run_gives_way_to_other_runs() -> None:
         thread.start()
         thread.join()
     usual = os.getpriority(os.PRIO_PROCESS, 0)
-    assert seen == [usual, max(usual, 10), usual, usual, usual], "a server that a run starts would have its thread's niceness"
+    assert seen == [usual, max(usual, 10), usual, usual, usual], (
+        "a server that a run starts would have its thread's niceness"
+    )

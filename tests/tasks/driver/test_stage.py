@@ -12,7 +12,10 @@ from tasks.driver.stage import Stage, StageResult, run_stage
 from tasks.worker.jobs import ShardResult
 from tests.faults.nights import local_client
 
-FINE, FAULT = ShardResult(1, model_calls=2, n_run=1), ShardResult(1, n_infra=1, model_calls=3, error="busy")
+FINE, FAULT = (
+    ShardResult(1, model_calls=2, n_run=1),
+    ShardResult(1, n_infra=1, model_calls=3, error="busy"),
+)
 HALF = ShardResult(2, n_infra=1, error="one of two")
 DENIED = ShardResult(2, n_infra=1, error="denied", permanent=True)
 CUT = ShardResult(0, n_cut=1)
@@ -32,7 +35,9 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 class Scripted(Stage[ShardResult, ShardResult, StageResult]):
     """Its shards come to what each attempt's script says."""
 
-    def __init__(self, client: Any, *attempts: Sequence[ShardResult], asks_models: bool = True) -> None:
+    def __init__(
+        self, client: Any, *attempts: Sequence[ShardResult], asks_models: bool = True
+    ) -> None:
         context = SimpleNamespace(key="scripted", programs=1)
         super().__init__(cast(Any, None), context, client, StageResult())
         self._attempts, self.asks_models = attempts, asks_models
@@ -60,7 +65,9 @@ class Scripted(Stage[ShardResult, ShardResult, StageResult]):
         self.log.append("keep")
 
 
-def test_where_nothing_is_pending_nothing_is_reached_and_the_tables_are_written(client: Any) -> None:
+def test_where_nothing_is_pending_nothing_is_reached_and_the_tables_are_written(
+    client: Any,
+) -> None:
     stage = Scripted(None)
     assert run_stage(stage) == StageResult()
     assert stage.log == ["keep"]
@@ -77,10 +84,23 @@ def test_where_nothing_is_pending_nothing_is_reached_and_the_tables_are_written(
         ([[FINE, DENIED], [FINE]], True, 1, "denied", True),
         ([[FINE, CUT], [FINE]], True, 1, None, False),
     ],
-    ids=["well", "well at last", "a fault stays", "the service is down", "the sandbox fails", "denied", "cut"],
+    ids=[
+        "well",
+        "well at last",
+        "a fault stays",
+        "the service is down",
+        "the sandbox fails",
+        "denied",
+        "cut",
+    ],
 )
 def test_attempts(
-    client: Any, attempts: list[list[ShardResult]], asks_models: bool, n_attempts: int, error: str | None, is_permanent: bool
+    client: Any,
+    attempts: list[list[ShardResult]],
+    asks_models: bool,
+    n_attempts: int,
+    error: str | None,
+    is_permanent: bool,
 ) -> None:
     stage, came = Scripted(client, *attempts, asks_models=asks_models), list[ShardResult]()
     done = run_stage(stage, came.append)
@@ -88,4 +108,7 @@ def test_attempts(
     results = [result for made in attempts[:n_attempts] for result in made]
     assert len(came) == len(results)
     assert (done.error, done.is_permanent, done.is_cut) == (error, is_permanent, CUT in results)
-    assert (done.model_calls, done.n_run) == (sum(r.model_calls for r in results), sum(r.n_run for r in results))
+    assert (done.model_calls, done.n_run) == (
+        sum(r.model_calls for r in results),
+        sum(r.n_run for r in results),
+    )

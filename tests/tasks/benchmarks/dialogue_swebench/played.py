@@ -28,8 +28,13 @@ NO_VIOLATION = '{"violations": []}'
 
 def calls(*asked: tuple[str, dict[str, Any]], content: str = "") -> Completion:
     """An answer that calls tools."""
-    made = tuple(ToolCall(call_id=f"c{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(asked))
-    return Completion(content=content, finish_reason="tool_calls", calls=made, input_tokens=10, output_tokens=5)
+    made = tuple(
+        ToolCall(call_id=f"c{n}", name=name, arguments=json.dumps(given))
+        for n, (name, given) in enumerate(asked)
+    )
+    return Completion(
+        content=content, finish_reason="tool_calls", calls=made, input_tokens=10, output_tokens=5
+    )
 
 
 def says(text: str) -> Completion:
