@@ -5,19 +5,26 @@ A benchmark's page is its README. The reference is generated from the code. Link
 paths of the repository; this hook rewrites them.
 """
 
-import ast
 import inspect
 import os
 import posixpath
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
+
+from schemas.field_texts import field_texts
+from schemas.lake.tables import TABLES
+from warehouse.descriptions import texts
+from warehouse.marts import Mart, collect_marts, plan_marts, refresh_marts
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("schemas", "tasks", "sandbox", "warehouse", "flows", "tests")
@@ -228,24 +235,6 @@ def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _inner_models(part)
 
 
-@cache
-def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return field -> docstring below the field, for a model and its bases."""
-    texts: dict[str, str] = {}
-    for owner in reversed(model.__mro__):
-        if owner is not BaseModel and issubclass(owner, BaseModel):
-            [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-            assert isinstance(tree, ast.ClassDef)
-            for field, text in zip(tree.body, tree.body[1:], strict=False):
-                if (
-                    isinstance(field, ast.AnnAssign)
-                    and isinstance(text, ast.Expr)
-                    and isinstance(text.value, ast.Constant)
-                ):
-                    texts[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
-    return texts
-
-
 def _type(annotation: Any) -> str:
     text = (
         annotation.__name__
@@ -282,8 +271,6 @@ def role_keys_page() -> str:
 
 def tables_page() -> str:
     """Return the page of all Parquet tables with their columns, from the Arrow schemas."""
-    from schemas.lake.tables import TABLES
-
     parts = [
         "# Tables",
         "Each table is a folder of Parquet files in the lake, partitioned by its key columns. The"
@@ -292,12 +279,12 @@ def tables_page() -> str:
         " tables.",
     ]
     for name, table_type in sorted(TABLES.items()):
-        texts = field_texts(table_type.model)
+        described = texts(name)
         rows = [
             (
                 f"`{field.name}`",
                 f"`{_arrow(field.type)}`" + (" or NULL" if field.nullable else ""),
-                _plain(texts.get(field.name, "")),
+                _plain(described.get(field.name, "")),
             )
             for field in table_type.schema
         ]
@@ -314,29 +301,71 @@ def _arrow(kind: Any) -> str:
 
 
 def results_page() -> str:
-    """Return the page of all result tables, from the comment of each SQL file."""
-    files = [
-        *sorted((ROOT / "warehouse/sql/marts").glob("*.sql")),
-        *sorted((ROOT / "tasks/benchmarks").glob("*/marts/*.sql")),
-    ]
-    rows = []
-    for path in files:
-        comment = re.match(r"(?:--.*\n)+", path.read_text(encoding="utf-8"))
-        lines = comment[0].splitlines() if comment else ()
-        rows.append(
-            (f"`{path.stem}`", _plain(" ".join(line.removeprefix("--").strip() for line in lines)))
-        )
-    views = [
-        (
-            f"`{path.stem}`",
-            _plain(path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--")),
-        )
+    """Return the page of all tables of results, views and other tables of the warehouse, with their columns."""
+    with warehouse_of_nothing() as connection:
+        about = connection.execute(
+            "select table_name, comment from duckdb_tables() where not temporary union"
+            " select view_name, comment from duckdb_views() where not internal and not temporary order by all"
+        ).fetchall()
+        columns = connection.execute(
+            "select table_name, column_name, data_type, comment from duckdb_columns() where not internal"
+            " and database_name = 'memory' order by column_index"
+        ).fetchall()
+    marts = {mart.table for mart in all_marts()}
+    parts = ["# Tables of results", '`parley sql ".describe TABLE"` prints these columns, too.']
+    for title, is_shown in (
+        ("Results", marts.__contains__),
+        ("Views and other tables", lambda name: name not in marts),
+    ):
+        parts.append(f"## {title}")
+        for name, text in about:
+            if is_shown(name) and name not in TABLES and not name.startswith("_"):
+                rows = [
+                    (f"`{c}`", f"`{_short(kind)}`", _plain(said or ""))
+                    for t, c, kind, said in columns
+                    if t == name
+                ]
+                parts += [f"### {name}", _plain(text or ""), table(("column", "type", ""), rows)]
+    macros = [
+        (f"`{path.stem}`", _plain(lines[0].removeprefix("--")))
         for path in sorted((ROOT / "warehouse/sql/ddl").glob("*.sql"))
-        if not path.stem.startswith("_")
+        if (lines := path.read_text(encoding="utf-8").splitlines())
+        and any(line.startswith("create macro") for line in lines)
     ]
+    return "\n\n".join((*parts, "## Macros", table(("name", ""), macros))) + "\n"
+
+
+def all_marts() -> tuple[Mart, ...]:
+    """Return the marts of all installed benchmarks."""
+    from tasks.benchmarks import registry
+
+    return collect_marts(
+        [mart for name in registry.names() for mart in registry.load(name).results.marts]
+    )
+
+
+@contextmanager
+def warehouse_of_nothing() -> Iterator["DuckDBPyConnection"]:
+    """Open a warehouse in memory with all tables, views and marts, and no rows."""
+    import duckdb
+
+    from warehouse.intervals import register_intervals
+    from warehouse.publication.migrate import create_tables
+
+    with duckdb.connect() as connection:
+        register_intervals(connection)
+        create_tables(connection)
+        connection.execute("begin")
+        refresh_marts(connection, plan_marts(connection, all_marts()), (), ())
+        connection.execute("commit")
+        yield connection
+
+
+def _short(kind: str) -> str:
     return (
-        f"# Result tables\n\n## Results\n\n{table(('table', 'a row'), rows)}\n\n"
-        f"## Views and macros\n\n{table(('name', ''), views)}\n"
+        kind
+        if len(kind) < 50
+        else kind.partition("(")[0] + "(…)" + ("[]" if kind.endswith("[]") else "")
     )
 
 

@@ -17,13 +17,24 @@ FOLDER = "queries"
 
 
 def statement_of(home: Home, query: str) -> str:
-    """Return the SQL statement of a query argument: SQL itself, or `@name`, a saved query.
+    """Return the SQL statement of a query argument: SQL, `@name`, or `.describe TABLE`.
 
-    A file `queries/name.sql` in the home takes precedence over a bundled query of that name.
+    `@name` is a saved query. A file `queries/name.sql` in the home takes precedence over a bundled
+    query of that name.
 
     Raises:
         UnknownName: no saved query has this name; the error lists all names.
+        UsageError: the query is another dot command.
     """
+    if query.startswith("."):
+        from warehouse.descriptions import describing
+
+        command, _, table = query.partition(" ")
+        if command != ".describe" or not table.strip():
+            raise UsageError(
+                f"{query!r} is not a dot command: use `.describe TABLE` for the columns of a table"
+            )
+        return describing(home.path, table.strip())
     if not query.startswith("@"):
         return query
     own = {path.stem: path for path in sorted((home.path / FOLDER).glob("*.sql"))}

@@ -69,7 +69,8 @@ def sql(
     query: Annotated[
         str,
         typer.Argument(
-            help="A SELECT statement, or @NAME for a saved query. `SHOW TABLES` lists all tables."
+            help="A SELECT statement, .describe TABLE, or @NAME for a saved query. `SHOW TABLES` lists"
+            " all tables."
         ),
     ],
     json_output: Json = False,
@@ -80,6 +81,7 @@ def sql(
 ) -> None:
     """Query the warehouse in SQL (DuckDB dialect, read-only).
 
+    `parley sql ".describe results"` prints the columns of a table with types and descriptions.
     `parley sql @failures` runs a saved query: `queries/failures.sql` in Parley's home, or a query
     bundled with Parley.
     """
