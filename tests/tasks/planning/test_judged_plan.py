@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.night.preflight.assumed_requests import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER
 from flows.night.preflight.checks import preflight
-from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.night.preflight.dry_run import estimate
 from schemas.errors import ModelUnavailable
 from tasks.benchmarks import registry
 from tasks.converse import ConverseStage, context_for
