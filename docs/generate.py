@@ -272,11 +272,11 @@ def results_page() -> str:
 
 def metrics_page() -> str:
     """Return the page of all metrics, by family."""
-    from tasks.metrics import registry
+    from tasks.metrics.registry import METRICS
 
     families: dict[str, list[Any]] = {}
-    for name in registry.names():
-        one = registry.load(name)
+    for name in METRICS.names():
+        one = METRICS.load(name)
         families.setdefault(one.function.__module__.rpartition(".")[2], []).append(one)
     parts = ["# Metrics", "A score names its metric and the metric's version. Scores of two versions are not compared."]
     for family, metrics in sorted(families.items()):

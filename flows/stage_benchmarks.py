@@ -5,8 +5,8 @@ from pathlib import Path
 
 from prefect import flow
 
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import locate
 from tasks.planning.dataset import furnished_data, read_raw, require_rows, write_staged
 from tasks.storage.home import find_home
@@ -48,7 +48,7 @@ def stage_dataset(
     Raises:
         SourceUnreadable: nothing at all could be staged; the message and the table `quarantine` name the faults.
     """
-    found = registry.load(benchmark)
+    found = BENCHMARKS.load(benchmark)
     place = find_home(home)
     located, version = locate(found, str(data), dataset_version, place)
     source = str(located)

@@ -4,26 +4,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schemas.outside.plugins import found, known
+from schemas.outside.registry import Registry
 
 if TYPE_CHECKING:
     from sandbox.interface import Sandbox
 
-BUILT_IN: dict[str, str] = {
-    "bubblewrap": "sandbox.backends.bubblewrap.backend:BubblewrapSandbox",
-    "docker": "sandbox.backends.docker.backend:DockerSandbox",
-    "zygote": "sandbox.backends.zygote.backend:ZygoteSandbox",
-    "none": "sandbox.backends.unisolated:UnisolatedSandbox",
-}
-GROUP = "parley.sandboxes"
-
-
-def names() -> tuple[str, ...]:
-    """All known sandboxes, sorted; nothing is imported for it."""
-    return known(GROUP, BUILT_IN)
+SANDBOXES: "Registry[Callable[..., Sandbox]]" = Registry(
+    "sandbox",
+    "parley.sandboxes",
+    {
+        "bubblewrap": "sandbox.backends.bubblewrap.backend:BubblewrapSandbox",
+        "docker": "sandbox.backends.docker.backend:DockerSandbox",
+        "zygote": "sandbox.backends.zygote.backend:ZygoteSandbox",
+        "none": "sandbox.backends.unisolated:UnisolatedSandbox",
+    },
+)
 
 
 def default_name() -> str:
@@ -46,7 +43,7 @@ def load(name: str, **options: Any) -> "Sandbox":
     Raises:
         UnknownName: lists what is known.
     """
-    return _backend(name)(**options)
+    return SANDBOXES.load(name)(**options)
 
 
 def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = ()) -> "Sandbox":
@@ -58,17 +55,8 @@ def load_with(name: str, modules: tuple[str, ...], packages: tuple[str, ...] = (
     Raises:
         UnknownName: lists what is known.
     """
-    backend = _backend(name)
+    backend = SANDBOXES.load(name)
     options: dict[str, Any] = {"preload": modules} if getattr(backend, "preloads", False) else {}
     if packages and getattr(backend, "takes_packages", False):
         options["packages"] = packages
     return backend(**options)
-
-
-def _backend(name: str) -> "Callable[..., Sandbox]":
-    return found("sandbox", GROUP, BUILT_IN, name, _built_in)
-
-
-def _built_in(name: str) -> "Callable[..., Sandbox]":
-    module, _, attribute = BUILT_IN[name].partition(":")
-    return getattr(import_module(module), attribute)

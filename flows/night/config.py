@@ -10,20 +10,19 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from flows.night.telling.notify import Notify
 from flows.site.target import SiteTarget
-from sandbox import registry as sandboxes
-from sandbox.registry import default_name
+from sandbox.registry import SANDBOXES, default_name
 from schemas.audit import AuditMode
 from schemas.base import Frozen
 from schemas.errors import ConfigError, UnknownName, UsageError
 from schemas.night.budget import Budget
 from schemas.night.decision import DecisionRule
 from schemas.outside.display import plain_line
-from tasks.benchmarks import registry
 from tasks.benchmarks.raw_tables import is_hub_dataset
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.checkpoints.source import CheckpointSource
 from tasks.datasets.located import dataset_named
-from tasks.language.providers import registry as providers
-from tasks.metrics import registry as metrics
+from tasks.language.providers.registry import provider_of
+from tasks.metrics.registry import METRICS
 from tasks.planning.dataset import located
 from tasks.planning.participants.choice import find_setting
 from tasks.planning.request import BenchmarkRequest, ComparisonRequest, EvaluationRequest, ModelRequest, explain
@@ -101,7 +100,7 @@ class NightlyConfig(Frozen):
     def _of_known_metrics(cls, given: ComparisonRequest | None) -> ComparisonRequest | None:
         for name in given.thresholds if given else ():
             try:
-                metrics.load(name)
+                METRICS.load(name)
             except UnknownName as error:
                 raise ConfigError(f"comparison.thresholds: {error}") from None
         return given
@@ -183,7 +182,7 @@ def _benchmark(entry: BenchmarkEntry, folder: Path) -> BenchmarkRequest:
 
 def _located(model: ModelRequest, folder: Path) -> ModelRequest:
     name, _, rest = model.spec.partition(":")
-    provider = providers.provider_of(model.spec)
+    provider = provider_of(model.spec)
     update = {"spec": f"{name}:{provider.located(rest, folder)}"} if provider and provider.located else {}
     if model.system_prompt:
         update["system_prompt"] = str(folder / Path(model.system_prompt).expanduser())
@@ -194,8 +193,8 @@ def _located_data(entry: BenchmarkEntry, folder: Path) -> str | None:
     data, benchmark = entry.data, entry.name.partition(".")[0]
     if not data or is_hub_dataset(data):
         return data
-    is_path = (folder / data).exists() or benchmark not in registry.names()
-    return str(folder / data) if is_path or dataset_named(registry.load(benchmark), data) is None else data
+    is_path = (folder / data).exists() or benchmark not in BENCHMARKS.names()
+    return str(folder / data) if is_path or dataset_named(BENCHMARKS.load(benchmark), data) is None else data
 
 
 def read_config(path: Path, *, check_names: bool = True) -> NightlyConfig:
@@ -256,7 +255,7 @@ def require_known_names(config: NightlyConfig, path: Path) -> None:
             find_setting(entry.name)
         except UsageError as error:
             raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
-    if config.sandbox not in (known := sandboxes.names()):
+    if config.sandbox not in (known := SANDBOXES.names()):
         raise ConfigError(f"configuration {path}: {UnknownName('sandbox', config.sandbox, known)}")
 
 
@@ -283,7 +282,7 @@ def demo_requests(name: str | None) -> tuple[EvaluationRequest, ...]:
         UnknownName: no such benchmark.
         ConfigError: it offers no demo.
     """
-    benchmark = registry.load(name or registry.FIRST)
+    benchmark = BENCHMARKS.load(name or FIRST)
     if benchmark.data.demo is None:
         raise ConfigError(
             f"benchmark {benchmark.name!r} offers no demo. Try its sample: parley run"

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from schemas.errors import DataUnavailable, UsageError
-from tasks.benchmarks import registry
 from tasks.benchmarks.grade_routes import GradeRoute
 from tasks.benchmarks.public_data import PublicDataset
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.folders import DataFolders, State
 from tasks.storage.home import Home
 
@@ -20,7 +20,7 @@ def routes_of(dataset: PublicDataset, home: Home) -> Sequence[GradeRoute]:
         UsageError: the benchmark's answers are graded in one way only.
         DataUnavailable: the files are not here, and nothing is known without them.
     """
-    list_routes = registry.load(dataset.benchmark).data.grade_routes
+    list_routes = BENCHMARKS.load(dataset.benchmark).data.grade_routes
     if list_routes is None:
         raise UsageError(f"{dataset.full_name}: all its rows are graded alike. Leave out --routes")
     folders = DataFolders.of(home)

@@ -86,9 +86,9 @@ def _benchmarks(home: Home) -> Rows:
 
 
 def _agents(_home: Home) -> Rows:
-    from tasks.dialogue.agents import registry
+    from tasks.dialogue.agents.registry import AGENTS
 
-    found = [registry.load(name) for name in registry.names()]
+    found = [AGENTS.load(name) for name in AGENTS.names()]
     rows = [
         (a.name, a.version, " ".join(f"{o.name}={'|'.join(o.values) or o.default}" for o in a.options), a.help) for a in found
     ]
@@ -108,10 +108,10 @@ def _builds(_home: Home) -> Rows:
 
 
 def _templates(_home: Home) -> Rows:
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
 
     rows = []
-    for benchmark in map(registry.load, registry.names()):
+    for benchmark in map(BENCHMARKS.load, BENCHMARKS.names()):
         for name, template in benchmark.wording.templates.items() if benchmark.wording else ():
             values = " ".join(f"{{{one}}}{'' if one not in template.needed else ' (needed)'}" for one in template.placeholders)
             settings = ", ".join(f"{benchmark.name}.{one}" for one in template.settings)
@@ -120,24 +120,24 @@ def _templates(_home: Home) -> Rows:
 
 
 def _metrics(_home: Home) -> Rows:
-    from tasks.benchmarks import registry
-    from tasks.metrics import registry as metrics
+    from tasks.benchmarks.registry import BENCHMARKS
+    from tasks.metrics.registry import METRICS
 
     rows = []
-    for name in registry.names():
-        for metric in registry.load(name).all_metrics:
-            found = metrics.load(metric)
+    for name in BENCHMARKS.names():
+        for metric in BENCHMARKS.load(name).all_metrics:
+            found = METRICS.load(metric)
             rows.append((metric, found.version, name, found.summary))
     return ("metric", "version", "benchmark", "about"), rows
 
 
 def _sandboxes(_home: Home) -> Rows:
-    from sandbox import registry
+    from sandbox.registry import SANDBOXES, load
     from schemas.errors import SandboxUnavailable
 
     rows = []
-    for name in registry.names():
-        sandbox = registry.load(name)
+    for name in SANDBOXES.names():
+        sandbox = load(name)
         try:
             sandbox.check()
             state = "usable"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.outside.display import markdown_cell, plain_line
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 
 _MANY_SETTINGS, _FIRST_METRICS = 3, 3
 """From so many settings on, a table on the terminal has so many of its benchmark's metrics."""
@@ -64,7 +64,7 @@ def result_tables(records: Sequence[Record]) -> Iterator[ResultTable]:
             if record["benchmark"] == benchmark:
                 runs.setdefault(record["run_id"], {})[record["metric"]] = record
         measured = dict.fromkeys(name for results in runs.values() for name in results)
-        ordered = registry.load(benchmark).all_metrics if benchmark in registry.names() else ()
+        ordered = BENCHMARKS.load(benchmark).all_metrics if benchmark in BENCHMARKS.names() else ()
         found = tuple(name for name in (*ordered, *(measured.keys() - set(ordered))) if name in measured)
         labels = _labels([next(iter(results.values())) for results in runs.values()])
         yield ResultTable(benchmark, labels, tuple(runs.values()), found)

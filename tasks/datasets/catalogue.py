@@ -1,12 +1,11 @@
 """Lists the public datasets of all benchmarks, and finds them by name."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from schemas.errors import UnknownName
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark
 from tasks.benchmarks.public_data import PublicDataset, read_datasets
+from tasks.benchmarks.registry import BENCHMARKS
 
 
 def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
@@ -16,7 +15,7 @@ def datasets_of(benchmark: Benchmark) -> tuple[PublicDataset, ...]:
 
 def all_datasets() -> tuple[PublicDataset, ...]:
     """Return the public datasets of every benchmark, by benchmark."""
-    return tuple(dataset for name in registry.names() for dataset in datasets_of(registry.load(name)))
+    return tuple(dataset for name in BENCHMARKS.names() for dataset in datasets_of(BENCHMARKS.load(name)))
 
 
 def find_datasets(name: str) -> tuple[PublicDataset, ...]:
@@ -38,6 +37,4 @@ def find_datasets(name: str) -> tuple[PublicDataset, ...]:
 def unknown_dataset(name: str, known: Sequence[PublicDataset], kind: str = "dataset") -> UnknownName:
     """Return the error for a name that no dataset has; it names the nearest one."""
     names = tuple(dict.fromkeys(one.name for one in known))
-    near = get_close_matches(name.rpartition("/")[2].lower().replace("-", "_"), names, n=1, cutoff=0.5)
-    nearest = f"Did you mean {near[0]!r}? " if near else ""
-    return UnknownName(kind, name, names, f"{nearest}`parley data` shows them all")
+    return UnknownName(kind, name, names, "`parley data` shows them all")

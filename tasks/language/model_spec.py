@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 from schemas.errors import ConfigError, UnknownName
 from schemas.outside.display import is_plain_name, plain_line
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ModelChoice as ModelChoice  # what a spec is read to
 from tasks.language.providers.contract import SpecSettings
+from tasks.language.providers.registry import PROVIDERS, forms
 from tasks.language.servers.vllm_settings import VllmSettings
 from tasks.storage.file_digests import FileDigests
 
@@ -29,7 +29,7 @@ def parse_model(
     """Read a model spec. Nothing is sent; weights and recordings are hashed.
 
     Args:
-        text: one of `registry.forms()`. MODEL may hold `/`, `:` and `@`; the last `@http` begins the address.
+        text: one of `forms()`. MODEL may hold `/`, `:` and `@`; the last `@http` begins the address.
         key_env: name of the variable that holds the key.
         revision: the user's name for weights that cannot be hashed.
         today: UTC date, for `unpinned-<date>` where no revision is stated.
@@ -43,16 +43,16 @@ def parse_model(
         UsageError: a recording is not there, or an extra is not installed.
     """
     provider, colon, rest = text.strip().partition(":")
-    if not colon or provider not in registry.names():
+    if not colon or provider not in PROVIDERS.names():
         remedy = f"For an API's model write openai:{text}" if text and not colon else ""
-        raise UnknownName("model", text, registry.forms(), remedy)
+        raise UnknownName("model", text, forms(), remedy)
     if not rest:
-        raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(registry.forms())}")
+        raise ConfigError(f"model {text!r}: nothing follows the colon; write one of {', '.join(forms())}")
     day = today or datetime.now(UTC).strftime("%Y-%m-%d")
     given = SpecSettings(text, day, base_url, key_env, revision, name, digests or FileDigests(), serve or VllmSettings())
     if not is_plain_name(text + (revision or "") + (name or "")):
         raise ConfigError(f"model {text!a}: control characters and unpaired surrogates have no place in a name or revision")
-    choice = registry.load(provider).read(rest, given)
+    choice = PROVIDERS.load(provider).read(rest, given)
     if len(quote(choice.identity.label, safe="")) > _LONGEST_NAME:
         shown = plain_line(choice.identity.label, 40)
         raise ConfigError(f"model {shown!r}: its name is too long for the folder that its results get; give it a shorter one")

@@ -14,7 +14,7 @@ from tasks.language.endpoints.call_policy import CallPolicy
 from tasks.language.endpoints.faults import shortened
 from tasks.language.endpoints.openai_model import OpenAIModel
 from tasks.language.opening import check_endpoint
-from tasks.language.providers import registry
+from tasks.language.providers.registry import PROVIDERS
 
 _POLICY = CallPolicy(concurrency=1, connect_s=10.0, timeout_s=120.0, max_tries=3, patience_s=180.0)
 _SAMPLING = Sampling(temperature=0.0, top_p=0.9, max_tokens=1024, stop=("<END>",))
@@ -75,7 +75,7 @@ async def probe_endpoint(identity: ModelIdentity, endpoint: ModelEndpoint) -> En
         ConfigError: the model is no endpoint, or the variable of its key is not set.
         ModelUnavailable: it does not answer, or refuses key, model or even the plainest question.
     """
-    if registry.load(identity.provider).facts is None:
+    if PROVIDERS.load(identity.provider).facts is None:
         raise ConfigError(f"model {identity.label}: only an endpoint is asked; write openai:MODEL@BASE_URL")
     await check_endpoint(identity, endpoint)
     model = OpenAIModel(identity, endpoint, policy=_POLICY)

@@ -12,8 +12,8 @@ from schemas.dialog import Dialog
 from schemas.errors import ConfigError, CorruptRows, SourceUnreadable, UnknownName, UsageError
 from schemas.lake.rows import from_arrow
 from schemas.problem import Problem, QuarantinedRow
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Benchmark, Staged
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.datasets.located import how_to_get
 from tasks.planning.environment_check import with_environments_checked
 from tasks.storage.contexts import write_contexts
@@ -55,7 +55,7 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
         benchmark: or a setting of it. Of one that nobody knows, all are paths.
     """
     first = benchmark.partition(".")[0]
-    names = registry.load(first).data.names if resources and first in registry.names() else ()
+    names = BENCHMARKS.load(first).data.names if resources and first in BENCHMARKS.names() else ()
     return {name: place if name in names else str((folder / place).absolute()) for name, place in resources.items()}
 
 

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
-from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.calibration.factor import widened
 from sandbox.interface import Sandbox
 from sandbox.judging.function_tests import RUNNER_VERSION
+from sandbox.registry import SANDBOXES
 from schemas.content_id import content_id, text_digest
 from schemas.dialog import Dialog
 from schemas.errors import ConfigError, UnknownName
@@ -18,7 +18,7 @@ from schemas.run import ModelEndpoint, ModelIdentity, RunSpec, Sampling
 from tasks.benchmarks.contract import Benchmark, Due, Staged
 from tasks.datasets.located import locate
 from tasks.language.model_spec import ModelChoice
-from tasks.metrics import registry as metrics
+from tasks.metrics.registry import METRICS
 from tasks.planning.chosen_tasks import chosen_problems
 from tasks.planning.dataset import dataset_digest, furnished_data, images_of, played_dialogs, require_dialogs
 from tasks.planning.decisions.evidence import Evidence
@@ -209,7 +209,7 @@ class RunPlan:
         files += ("judge_verdicts",) * bool(self.judges) + ("forgery_audit",) * self.audits
         return {
             "environment": self.environment,
-            **{f"metrics.{name}": str(metrics.load(name).version) for name in self.benchmark.metrics_of(self.spec.setting)},
+            **{f"metrics.{name}": str(METRICS.load(name).version) for name in self.benchmark.metrics_of(self.spec.setting)},
             "episodes": f"{len(self.members)} ({content_id(sorted(w.episode_id for w in self.members))})",
             **{f"files.{table}": self._files(table) for table in files},
             "max_fault_share": str(self.request.max_fault_share),
@@ -251,8 +251,8 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     judges = choose_judges(request, benchmark, setting, resumed, home)
     embedder = choose_embedder(request, benchmark, setting, resumed)
     runs_programs = benchmark.runs_programs(setting)
-    if request.sandbox not in sandboxes.names():
-        raise UnknownName("sandbox", request.sandbox, sandboxes.names())
+    if request.sandbox not in SANDBOXES.names():
+        raise UnknownName("sandbox", request.sandbox, SANDBOXES.names())
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
     staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)

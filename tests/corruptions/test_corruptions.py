@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import ParleyError, UsageError
 from schemas.lake.records import QualityCheck
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.planning.dataset import write_staged
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import EvaluationRequest
@@ -42,7 +42,7 @@ SOUND = request("control:empty", dataset_version="sample", limit=1)
 def pattern(tmp_path_factory: pytest.TempPathFactory, without_prefect: None, bubblewrap: str) -> Path:
     """A home with a staged dataset on which a small run has finished, and another run on other data; nothing is published."""
     home = Home(tmp_path_factory.mktemp("pattern") / "home")
-    benchmark = registry.load("codeif")
+    benchmark = BENCHMARKS.load("codeif")
     write_staged(benchmark.data.stage(Path(str(benchmark.data.sample)), VERSION), "codeif", VERSION, Lake(home.lake))
     told = night(home.path, gold(), SOUND)
     assert [report.status for report in told.reports] == ["finished", "finished"], told.errors

@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.commands.key_values import Resources, parse_resources
 from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.registry import names
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(names())}.")],
+    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}.")],
     data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data.")] = None,
     resource: Resources = None,
@@ -48,7 +48,9 @@ def stage(
 
 
 def import_data(
-    what: Annotated[str, typer.Argument(metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(names())}.")],
+    what: Annotated[
+        str, typer.Argument(metavar="BENCHMARK|ratings", help=f"`{RATINGS}`, or one of {', '.join(BENCHMARKS.names())}.")
+    ],
     source: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder of published runs; or a CSV file of ratings.")],
     model: Annotated[str | None, typer.Option(help="For published runs: the model's name in the folder.")] = None,
     out: Annotated[
@@ -79,10 +81,10 @@ def import_data(
 
 
 def _import_recording(benchmark: str, folder: Path, model: str, out: Path) -> None:
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.language.recorded_model import write_recording
 
-    published = registry.load(benchmark).recordings
+    published = BENCHMARKS.load(benchmark).recordings
     if published is None:
         raise UsageError(f"benchmark {benchmark!r} has no published runs that could be imported")
     n_lines = write_recording(out, published.answers(folder, model))
@@ -116,11 +118,11 @@ def _import_ratings(source: Path, json_output: bool) -> int:
 
 def _scales(benchmark: str) -> "Scales | None":
     """Return the scales of a benchmark's rubrics; None where it has none, or is not installed: people then rate by their own."""
-    from tasks.benchmarks import registry
+    from tasks.benchmarks.registry import BENCHMARKS
     from tasks.judging.rating_scales import scales_of
 
     try:
-        judging = registry.load(benchmark).judging
+        judging = BENCHMARKS.load(benchmark).judging
     except UnknownName:
         return None
     return None if judging is None else scales_of(judging.rubrics)

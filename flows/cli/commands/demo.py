@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.commands.evaluation import Json, evaluate
-from tasks.benchmarks.registry import FIRST, names
+from tasks.benchmarks.registry import BENCHMARKS, FIRST
 from tasks.storage.home import find_home
 
 
@@ -15,7 +15,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    benchmark: Annotated[str | None, typer.Argument(help=f"One of {', '.join(names())}; {FIRST} where none is named.")] = None,
+    benchmark: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}; {FIRST} where none is named.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Run the nightly flow on a bundled sample. Plays a small real model between two controls in minutes, offline."""

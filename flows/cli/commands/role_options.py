@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -103,8 +102,7 @@ def split_spec(role: Role, text: str) -> tuple[str, dict[str, list[str]]]:
         key = _BY_NAME.get(name)
         if key is None or role not in key.roles:
             known = [one.name for one in ROLE_KEYS if role in one.roles]
-            near = get_close_matches(name, known, n=1)
-            raise UnknownName("key", name, known, f"Do you mean {near[0]}?" if near else "", of=f"--{role}")
+            raise UnknownName("key", name, known, of=f"--{role}")
         if key.is_map != bool(dot):
             form = f"{name}.NAME=VALUE" if key.is_map else f"{name}=VALUE"
             raise ConfigError(f"--{role} {plain_line(spec, 60)},{plain_line(part, 60)}: write {form}")

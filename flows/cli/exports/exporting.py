@@ -13,7 +13,7 @@ from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from schemas.score import Score
 from schemas.verdict import JudgeVerdict
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.benchmarks.results import Export, FolderExport, WholeRun
 from tasks.language.recorded_model import RecordedAnswer, write_recording
 from tasks.planning.known_runs import find_run
@@ -59,12 +59,12 @@ def find_export(what: str) -> Export | FolderExport:
     Raises:
         UnknownName: lists the names of all exports.
     """
-    for benchmark in registry.names():
+    for benchmark in BENCHMARKS.names():
         if what.startswith(f"{benchmark}-"):
-            name, results = what.removeprefix(f"{benchmark}-"), registry.load(benchmark).results
+            name, results = what.removeprefix(f"{benchmark}-"), BENCHMARKS.load(benchmark).results
             if found := results.exports.get(name) or results.folders.get(name):
                 return found
-    offered = ((b, registry.load(b).results) for b in registry.names())
+    offered = ((b, BENCHMARKS.load(b).results) for b in BENCHMARKS.names())
     known = (RECORDING, *(f"{b}-{name}" for b, results in offered for name in (*results.exports, *results.folders)))
     raise UnknownName("export", what, known, "`parley export --help` explains them")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.language.providers import registry
+from tasks.language.providers.registry import provider_of
 from tasks.planning.request import EvaluationRequest, ModelRequest
 
 _REVISION = "vllm-not-here"
@@ -23,7 +23,7 @@ def plannable_without_vllm(requests: Sequence[EvaluationRequest], say: Callable[
 
 def _lacks_its_engine(model: ModelRequest) -> bool:
     """Whether its revision would be told by a program that is not here."""
-    provider = registry.provider_of(model.spec)
+    provider = provider_of(model.spec)
     return provider is not None and not model.revision and provider.lacks_engine(model.spec.partition(":")[2], model.serve)
 
 

@@ -15,13 +15,13 @@ from schemas.dialog import HistoryPolicy, Role
 from schemas.episode import Step, StepKind
 from schemas.night.cost import sum_usd, sum_usd_hourly
 from schemas.run import Sampling
-from tasks.dialogue.agents import registry as agents
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.agents.repository.agents import STEPS
 from tasks.judging.rubric import Rubric
 from tasks.language.chat_model import Message
 from tasks.language.endpoints.extra_headers import secret_variables
-from tasks.language.providers import registry
 from tasks.language.providers.contract import ServeRequest
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.journaling.journal import Unfinished, read_journal
 from tasks.storage.owed import WantedEpisode
@@ -208,7 +208,7 @@ def _keys_not_set(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) 
         (name, identity.label): None
         for identity, endpoint in asked
         if identity is not None and endpoint is not None
-        for name in registry.load(identity.provider).secret_variables(endpoint)
+        for name in PROVIDERS.load(identity.provider).secret_variables(endpoint)
     }
     embedder = plan.spec.embedder if of_players else None
     if embedder is not None and plan.embedder is not None and embedder.is_hosted:
@@ -221,7 +221,7 @@ def _serves(plan: RunPlan, *, of_players: bool, of_judges: Iterable[str]) -> tup
     needed = (*asked, *(plan.judges[rubric].judge.judge for rubric in of_judges))
     shown: Counter[str] = Counter()
     for who, where, request in plan.models:
-        commands = registry.load(who.provider).serve_commands
+        commands = PROVIDERS.load(who.provider).serve_commands
         if who in needed and commands is not None:
             shown |= Counter(commands(ServeRequest(who, where, request.serve, request.revision, plan.home.logs)))
     return tuple(f"{command}  # {n} times" if n > 1 else command for command, n in shown.items())
@@ -292,7 +292,7 @@ def _calls_per_turn(plan: RunPlan, n_turns: int) -> tuple[int, int]:
     """Requests of a turn, and tokens that a tool adds to the next one; 0 where an agent has no tools."""
     if plan.spec.agent is None:
         return 1, 0
-    agent, measured = agents.load(plan.spec.agent.name), measured_by_plan(plan)
+    agent, measured = AGENTS.load(plan.spec.agent.name), measured_by_plan(plan)
     if agent.usual_calls is None:
         return agent.calls_per_turn, 0
     most = int(agent.options_of(plan.spec.agent).get(STEPS, agent.usual_calls))

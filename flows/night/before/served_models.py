@@ -16,7 +16,7 @@ from schemas.embedding import EmbedderIdentity
 from schemas.errors import ConfigError, ParleyError
 from schemas.outside.display import plain_line
 from schemas.run import ModelEndpoint, ModelIdentity
-from tasks.language.providers import registry as providers
+from tasks.language.providers.registry import PROVIDERS
 from tasks.planning.plan import RunPlan
 from tasks.storage.home import Home
 from tasks.storage.replaced_file import replace_file
@@ -71,7 +71,7 @@ def differences(known: Facts, seen: Facts) -> tuple[str, ...]:
 
 
 def _seats(plan: RunPlan) -> Iterator[_Seat]:
-    models = [(who, where, what) for who, where, what in plan.models if providers.load(who.provider).facts]
+    models = [(who, where, what) for who, where, what in plan.models if PROVIDERS.load(who.provider).facts]
     judges = [judge.judge.judge for judge in plan.judges.values()]
     for identity, endpoint, asked in models:
         role = "judge" if identity in judges else "simulator" if identity == plan.spec.simulator else "subject"
@@ -85,7 +85,7 @@ def _seats(plan: RunPlan) -> Iterator[_Seat]:
 def _ask(seat: _Seat) -> Facts | None:
     import asyncio
 
-    tell = providers.load(seat.identity.provider).facts
+    tell = PROVIDERS.load(seat.identity.provider).facts
     model = ModelIdentity(provider=seat.identity.provider, name=seat.identity.name, revision=seat.identity.revision)
     with suppress(ParleyError):  # a missing key or a dead endpoint is named where it is needed
         return asyncio.run(tell(model, seat.endpoint, os.environ)) if tell else None

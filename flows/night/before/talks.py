@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from flows.night.before.usual import Calls
-from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.memory.shared_talk import talk_name
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.plan import RunPlan
 from tasks.storage.owed import WantedEpisode
 from tasks.storage.talk_answers import built_talks
@@ -33,7 +33,7 @@ def turns_to_build(plan: RunPlan, episodes: Iterable[WantedEpisode], built: Mapp
 
 def asks_about_talks(plan: RunPlan) -> bool:
     """Return whether the run's agent asks about a talk before the dialogue."""
-    return plan.spec.agent is not None and agents.load(plan.spec.agent.name).calls_per_context_round > 0
+    return plan.spec.agent is not None and AGENTS.load(plan.spec.agent.name).calls_per_context_round > 0
 
 
 def known_talks(plan: RunPlan) -> Mapping[str, int]:
@@ -51,7 +51,7 @@ def talk_calls(plan: RunPlan, episode: WantedEpisode, talks: Mapping[str, int], 
     n_turns = talks.get(episode.episode_id, 0)
     if plan.spec.agent is None or not n_turns:
         return Calls()
-    asked = agents.load(plan.spec.agent.name).calls_per_context_round
+    asked = AGENTS.load(plan.spec.agent.name).calls_per_context_round
     tokens = plan.context_length(episode.dialog) * n_turns // episode.dialog.context_turns // _CHARACTERS_PER_TOKEN
     n = asked * math.ceil(n_turns / 2)
     return Calls(n, asked * tokens, n * each)

@@ -138,14 +138,14 @@ def test_routes_come_from_the_rows_where_the_file_is_here(home: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("data", "show", "humaneval", "--routes"), 2, ["graded alike", "--routes"]),
-        (("data", "get", "longmemevl"), 2, ["unknown dataset 'longmemevl'", "Did you mean 'longmemeval'?", "`parley data`"]),
+        (("data", "get", "longmemevl"), 2, ["unknown dataset 'longmemevl'", "Do you mean longmemeval?", "`parley data`"]),
         (("data", "get", "talk2code/talk2code"), 2, ["cannot be fetched", "not public", "parley build talk2code-dialogues"]),
         (
             ("stage", "unidial", "--data", "mathchat"),
             2,
             ["unidial/mathchat is not on this machine", "`parley data get mathchat`"],
         ),
-        (("stage", "unidial", "--data", "mathcat"), 2, ["unknown file, folder or dataset 'mathcat'", "Did you mean 'mathchat'?"]),
+        (("stage", "unidial", "--data", "mathcat"), 2, ["unknown file, folder or dataset 'mathcat'", "Do you mean mathchat?"]),
         (
             ("run", "unidial.multi_if", "--model", "control:empty"),
             2,

@@ -8,8 +8,8 @@ from flows.site.charts import charts, history_chart
 from flows.site.colours import model_colours
 from flows.site.labels import metric_of, place_names
 from flows.site.pages import render
-from tasks.benchmarks import registry
-from tasks.metrics import registry as metrics
+from tasks.benchmarks.registry import BENCHMARKS
+from tasks.metrics.registry import METRICS
 from tests.own_files import ROOT
 from warehouse.curves import CurveTable, counts_of, curve_table
 
@@ -133,13 +133,13 @@ def test_positions_have_the_names_of_their_strategies() -> None:
 
 
 def test_each_measure_of_the_bundled_marts_is_a_known_metric() -> None:
-    for name in registry.names():
-        benchmark = registry.load(name)
+    for name in BENCHMARKS.names():
+        benchmark = BENCHMARKS.load(name)
         for mart in benchmark.results.marts:
             lines = (line.strip(" ,") for line in mart.read_text(encoding="utf-8").splitlines())
             found = curve_table(mart.name, {**RUN, **{line.split(" as ")[-1].split(".")[-1]: "" for line in lines}})
             for measure in found.measures if found else ():
-                assert metrics.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics, (mart.name, measure)
+                assert METRICS.load(metric_of(f"{name}.any", measure)).name in benchmark.all_metrics, (mart.name, measure)
 
 
 def test_a_history_of_several_models_draws_each_in_its_colour() -> None:

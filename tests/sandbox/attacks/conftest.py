@@ -12,6 +12,7 @@ from sandbox.backends.zygote.pool import close_idle
 from sandbox.canary.baits import planted_baits
 from sandbox.host import memory_cgroup
 from sandbox.interface import Sandbox
+from sandbox.registry import SANDBOXES
 from schemas.errors import SandboxUnavailable
 from tests.sandbox.attacks.corpus import SEED, WHOLE
 from tests.sandbox.attacks.host import Host, marked_limits
@@ -28,7 +29,7 @@ def _backend(name: str) -> ParameterSet:
     return pytest.param(name, marks=[pytest.mark.docker] if name == "docker" else [])
 
 
-@pytest.fixture(scope="module", params=[*(_backend(name) for name in registry.BUILT_IN if name != "none"), LOADED_ZYGOTE])
+@pytest.fixture(scope="module", params=[*(_backend(name) for name in SANDBOXES.built_in if name != "none"), LOADED_ZYGOTE])
 def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """With a slot for each program of ours; a backend that does not work here is skipped with what it says."""
     options: dict[str, Any] = {"slots": AT_ONCE, "slot_directory": tmp_path_factory.mktemp("slots")}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, UnknownName
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS, FILES_VARIABLE, resolve_name
 from tasks.planning.request import BenchmarkRequest
 from tests.flows.parley_command import parley_process
 from tests.own_files import ROOT
@@ -27,20 +27,20 @@ def POEMS(row):
 
 @pytest.fixture(autouse=True)
 def forget_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(registry.FILES_VARIABLE, "")
+    monkeypatch.setenv(FILES_VARIABLE, "")
 
 
 def test_an_example_is_short_and_its_bad_row_is_quarantined() -> None:
     assert len((EXAMPLES / "sums.py").read_text().splitlines()) <= 35
-    name = registry.named(str(EXAMPLES / "sums.py"))
-    staged = registry.load(name).data.stage(EXAMPLES / "sums.jsonl", "current")
+    name = resolve_name(str(EXAMPLES / "sums.py"))
+    staged = BENCHMARKS.load(name).data.stage(EXAMPLES / "sums.jsonl", "current")
     assert [problem.problem_id for problem in staged.problems] == ["sum", "product"]
     assert [(row.source_line, row.reason) for row in staged.quarantined] == [(3, "missing_field")]
-    assert (name in registry.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (True, "sums.chat")
+    assert (name in BENCHMARKS.names(), BenchmarkRequest(name=f"{EXAMPLES}/sums.py:chat").name) == (True, "sums.chat")
 
 
 def test_five_settings_say_the_same_shards() -> None:
-    benchmark = registry.load(registry.named(str(EXAMPLES / "lost_in_conversation.py")))
+    benchmark = BENCHMARKS.load(resolve_name(str(EXAMPLES / "lost_in_conversation.py")))
     staged = benchmark.data.stage(EXAMPLES / "lost_in_conversation.jsonl", "current")
     assert (len(staged.problems), len(staged.dialogs), staged.quarantined) == (12, 60, ())
     rows = {row["id"]: row for row in map(json.loads, (EXAMPLES / "lost_in_conversation.jsonl").read_text().splitlines())}
@@ -72,23 +72,37 @@ def test_five_settings_say_the_same_shards() -> None:
     ],
 )
 def test_the_last_number_counts(answer: str, reference: str, value: float) -> None:
-    from tasks.metrics import registry as metrics
+    from tasks.metrics.registry import METRICS
 
-    registry.load(registry.named(str(EXAMPLES / "lost_in_conversation.py")))
-    assert metrics.load("final_number")(answer, reference) == value
+    BENCHMARKS.load(resolve_name(str(EXAMPLES / "lost_in_conversation.py")))
+    assert METRICS.load("final_number")(answer, reference) == value
 
 
 def test_files_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
-        registry.named(str(tmp_path / "absent.py"))
+        resolve_name(str(tmp_path / "absent.py"))
     (tmp_path / "codeif.py").touch()
     with pytest.raises(ConfigError, match="name 'codeif' already"):
-        registry.named(str(tmp_path / "codeif.py"))
+        resolve_name(str(tmp_path / "codeif.py"))
     (tmp_path / "other.py").write_text(JUDGED)
-    with pytest.raises(ConfigError, match="must offer one benchmark, of the name 'other'; it offers poems"):
-        registry.load(registry.named(str(tmp_path / "other.py")))
-    with pytest.raises(UnknownName):
-        registry.load(registry.named("neither"))
+    with pytest.raises(ConfigError, match="must offer one benchmark, of its own name 'other'; it offers 'poems'"):
+        BENCHMARKS.load(resolve_name(str(tmp_path / "other.py")))
+    with pytest.raises(UnknownName, match=r"unknown benchmark 'codeiff'; known: .*\. Do you mean codeif\? See `parley list"):
+        BENCHMARKS.load(resolve_name("codeiff"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(:\n", r"broken\.py:1: SyntaxError: invalid syntax: def broken\(:"),
+        ("import json\nimport parley_absent\n", r"broken\.py:2: the file cannot be imported: ModuleNotFoundError.*parley_absent"),
+        ("", r'broken\.py: .*its own name \'broken\'; it offers none\. Write @benchmark\("broken"\) above'),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        BENCHMARKS.load(resolve_name(str(tmp_path / "broken.py")))
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from schemas.dialog import Role, Turn
 from schemas.episode import Episode
 from schemas.lake.rows import ModelRows
 from schemas.verdict import TestVerdict
-from tasks.benchmarks import registry
 from tasks.benchmarks.contract import Judging
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for, converse
 from tasks.driver.judging import Judgements
 from tasks.judging.rubric import JudgeRun
@@ -45,7 +45,7 @@ JUDGED = replace(
 def test_each_is_shown_as_much_of_the_context_as_its_dialogue_begins_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, long_talk.NAME, long_talk.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, long_talk.NAME, f"{long_talk.__name__}:BENCHMARK")
     monkeypatch.setattr(long_talk, "BENCHMARK", JUDGED)
     silent = ModelRequest(spec="control:empty")
     benchmark = BenchmarkRequest(name="long_talk.recall", dataset_version="sample")

@@ -8,7 +8,7 @@ import pytest
 from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.night.before.preflight import preflight
 from schemas.errors import ModelUnavailable
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for, converse
 from tasks.driver.judging import Judgements, judge_context
 from tasks.judge import judge
@@ -31,7 +31,7 @@ FORM, WHOLE_FORM = (len(rubric.prompt + rubric.form) // CHARACTERS_PER_TOKEN for
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, judged.NAME, judged.__name__)
+    monkeypatch.setitem(BENCHMARKS.built_in, judged.NAME, f"{judged.__name__}:BENCHMARK")
 
 
 @pytest.fixture

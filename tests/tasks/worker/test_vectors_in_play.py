@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.run import ModelEndpoint
-from tasks.benchmarks import registry
+from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for, converse
 from tasks.language.embedding import EmbedderAccess
 from tasks.language.endpoints.call_policy import CallPolicy
@@ -22,7 +22,7 @@ from tests.tasks.benchmarks.alike import NAME, WEATHER
 
 @pytest.fixture(autouse=True)
 def _known_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, NAME, "tests.tasks.benchmarks.alike")
+    monkeypatch.setitem(BENCHMARKS.built_in, NAME, "tests.tasks.benchmarks.alike:BENCHMARK")
 
 
 @pytest.fixture(scope="module")

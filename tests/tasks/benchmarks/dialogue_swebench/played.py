@@ -11,8 +11,8 @@ from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.benchmarks.contract import CastRequest, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
-from tasks.dialogue.agents import registry as agents
 from tasks.dialogue.agents.contract import AgentRequest
+from tasks.dialogue.agents.registry import AGENTS
 from tasks.dialogue.engine import Ending, play_dialogue
 from tasks.dialogue.seats import Seat
 from tasks.dialogue.transcript import Transcript, seen_by
@@ -118,7 +118,7 @@ class Play:
 
         if self.agent is None:
             return await play_dialogue(opening, BENCHMARK.play.cast(request(None)), keep)
-        agent = agents.load(self.agent)
+        agent = AGENTS.load(self.agent)
         workspaces = self.workspaces or workspaces_in(self.home)
         options = {option.name: option.default for option in agent.options} | (self.options or {})
         assert problem.repo is not None
