@@ -26,20 +26,9 @@ from schemas.episode import Episode
 from schemas.errors import SourceUnreadable
 from schemas.problem import BASE_INSTRUCTION, NO_TESTS, Instruction, Problem, TestSuite
 from schemas.score import Score, UnscoredReason, reason_of
-from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks.contract import (
-    NO_PROGRAMS,
-    Benchmark,
-    Data,
-    Due,
-    Judging,
-    Play,
-    Programs,
-    ScoreRequest,
-    Scores,
-    Staged,
-    TestRun,
-)
+from schemas.verdict import Outcome
+from tasks.benchmarks.advanced import JudgeRequest, Judging, Play
+from tasks.benchmarks.contract import NO_PROGRAMS, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Staged, TestRun
 from tasks.benchmarks.extraction import extraction_option, python_program
 from tasks.benchmarks.play import fenced_reference
 from tasks.benchmarks.raw_lines import SUFFIXES, BadRow, Line, parse_object, read_lines, relative_name
@@ -207,24 +196,15 @@ class _OneFile:
         reference = problem.reference_code or None
         return (TestRun(turn, BASE_INSTRUCTION, code, suite.tests, reference=reference, is_readable=is_readable),)
 
-    def judge_runs(
-        self,
-        *,
-        problem: Problem,
-        dialog: Dialog,
-        context: tuple[Turn, ...],
-        episode: Episode,
-        options: Options,
-        verdicts: Sequence[TestVerdict],
-        rubric: str,
-    ) -> Sequence[JudgeRun]:
+    def judge_runs(self, request: JudgeRequest) -> Sequence[JudgeRun]:
         """Return the judgement of the last answer."""
-        turn = dialog.generated_turns[-1]
-        answer = episode.answer(turn)
+        turn = request.dialog.generated_turns[-1]
+        answer = request.episode.answer(turn)
         if answer is None or self.judge is None:
             return ()
-        asked = "\n\n".join(one.content or "" for one in dialog.turns if one.role is Role.USER)
-        return (JudgeRun(turn, rubric, (Message(Role.USER, self.judge(asked, answer, problem.reference_code)),)),)
+        asked = "\n\n".join(one.content or "" for one in request.dialog.turns if one.role is Role.USER)
+        prompt = self.judge(asked, answer, request.problem.reference_code)
+        return (JudgeRun(turn, request.rubric, (Message(Role.USER, prompt),)),)
 
     def score(self, request: ScoreRequest) -> Sequence[Score]:
         """Score the last answer of each dialogue."""

@@ -55,7 +55,7 @@ def located(benchmark: str, resources: Mapping[str, str], folder: Path) -> dict[
         benchmark: or a setting of it. Of one that nobody knows, all are paths.
     """
     first = benchmark.partition(".")[0]
-    names = BENCHMARKS.load(first).data.names if resources and first in BENCHMARKS.names() else ()
+    names = BENCHMARKS.load(first).resources.names if resources and first in BENCHMARKS.names() else ()
     return {name: place if name in names else str((folder / place).absolute()) for name, place in resources.items()}
 
 
@@ -76,16 +76,16 @@ def furnished_data(
     Raises:
         UsageError: as `find_data`; an unknown resource, or one that is not there.
     """
-    known = benchmark.data.resources
+    known = benchmark.resources.help
     for name, place in resources.items():
         if name not in known:
             raise UnknownName("resource", name, known, "" if known else f"{benchmark.name} needs no resources", of=benchmark.name)
-        if name not in benchmark.data.names and not Path(place).exists():
+        if name not in benchmark.resources.names and not Path(place).exists():
             raise ConfigError(f"--resource {name}={place}: nothing is there. {known[name]}")
     places = {name: Path(path) for name, path in resources.items()}
     bundled = {"sample": benchmark.data.sample, **benchmark.data.bundled}
     staged = find_data(benchmark, data, version, Lake(home.lake), setting)
-    if benchmark.data.furnish is None:
+    if benchmark.resources.resolve is None:
         return staged
     with as_file(bundled[version]) if data is None and version in bundled else nullcontext(data and Path(data)) as source:
         furnished = _furnished(benchmark, staged, Path(source) if source else None, places, home)
@@ -93,15 +93,15 @@ def furnished_data(
 
 
 def _furnished(benchmark: Benchmark, staged: Staged, source: Path | None, places: Mapping[str, Path], home: Home) -> Staged:
-    known, furnish = _read.get(), benchmark.data.furnish
-    assert furnish is not None
+    known, resolve = _read.get(), benchmark.resources.resolve
+    assert resolve is not None
     given = {name: str(place.absolute()) for name, place in places.items()}
     where = canonical_json([str(source.absolute()) if source else None, sorted(given.items())])
     key = (benchmark.name, Path(dataset_digest(staged.dialogs)), where)
     if known is None:
-        return furnish(staged, source, places, home)
+        return resolve(staged, source, places, home)
     if key not in known:
-        known[key] = furnish(staged, source, places, home)
+        known[key] = resolve(staged, source, places, home)
     return known[key]
 
 

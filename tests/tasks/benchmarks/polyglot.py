@@ -13,7 +13,8 @@ from schemas.problem import BASE_INSTRUCTION, Instruction, Problem, SuiteKind, T
 from schemas.run import Limits
 from schemas.score import Score, UnscoredReason
 from schemas.verdict import Outcome, TestVerdict
-from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun, Tree
+from tasks.benchmarks.contract import About, Benchmark, Data, Due, Programs, ScoreRequest, Scores, Setting, Staged, TestRun
+from tasks.benchmarks.program_runs import Tree
 from tasks.language.code_block import first_python_block
 from tasks.storage.files.source_trees import tree_digests
 

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from schemas.dialog import Role, Turn
+from schemas.dialog import Role
 from schemas.episode import Episode
 from schemas.lake.rows import ModelRows
 from schemas.verdict import TestVerdict
-from tasks.benchmarks.contract import Judging
+from tasks.benchmarks.advanced import JudgeRequest, Judging
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for, converse
 from tasks.driver.judging import Judgements
@@ -30,9 +29,9 @@ from tests.tasks.benchmarks.long_talk import N_DIALOGS
 RUBRIC = replace(WHOLE, reads_verdicts=False)
 
 
-def judge_runs(*, context: tuple[Turn, ...], rubric: str, **_: Any) -> Sequence[JudgeRun]:
+def judge_runs(request: JudgeRequest) -> Sequence[JudgeRun]:
     """All that was said before."""
-    return (JudgeRun(0, rubric, (Message(Role.USER, "\n".join(turn.content or "" for turn in context)),)),)
+    return (JudgeRun(0, request.rubric, (Message(Role.USER, "\n".join(turn.content or "" for turn in request.context)),)),)
 
 
 JUDGED = replace(

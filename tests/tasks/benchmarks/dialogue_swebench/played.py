@@ -9,7 +9,8 @@ from typing import Any
 from schemas.dialog import HistoryPolicy
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
-from tasks.benchmarks.contract import CastRequest, Staged
+from tasks.benchmarks.advanced import CastRequest
+from tasks.benchmarks.contract import Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
