@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.benchmarks.registry import BENCHMARKS
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import Home
 from tasks.storage.parquet_rows import n_rows
 
@@ -69,7 +69,7 @@ def described(home: Home, name: str) -> Iterator[str]:
     Raises:
         UnknownName: nothing is called so.
     """
-    benchmark_name, _, setting_name = name.partition(".")
+    benchmark_name, _, setting_name = resolve_name(name).partition(".")
     benchmark = BENCHMARKS.load(benchmark_name)
     settings = [benchmark.setting(setting_name)] if setting_name else list(benchmark.settings.values())
     yield f"{benchmark.about.title} ({benchmark.name})"

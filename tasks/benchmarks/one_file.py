@@ -106,10 +106,13 @@ class _OneFile:
                         found.setdefault(item.id, item.repository)
 
         def resolved(problem: Problem) -> Problem:
+            assert problem.repo is not None
             repository = found.get(problem.problem_id)
-            if repository is None or problem.repo is None:
-                return problem
-            return problem.model_copy(update={"repo": repository.stored(problem.repo, home)})
+            if repository is None and not problem.repo.tree:
+                raise ConfigError(
+                    f"task {problem.problem_id}: the files of its repository are not stored. Name the data by --data"
+                )
+            return problem.model_copy(update={"repo": repository.stored(problem.repo, home)}) if repository else problem
 
         return replace(staged, problems=tuple(map(resolved, staged.problems)))
 

@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.commands.key_values import Resources, parse_resources
 from schemas.errors import UnknownName, UsageError
-from tasks.benchmarks.registry import BENCHMARKS
+from tasks.benchmarks.registry import BENCHMARKS, resolve_name
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def stage(
-    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}.")],
+    benchmark: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS.names())}; or the path of a benchmark's file.")],
     data: Annotated[Path, typer.Option(help="File or folder of raw data, as the benchmark's authors publish it.")],
     dataset_version: Annotated[str | None, typer.Option(help="Version of the data.")] = None,
     resource: Resources = None,
@@ -38,6 +38,7 @@ def stage(
     """Read raw benchmark data into the lake. Bad rows go to quarantine with file, line and reason; the others are staged."""
     from flows.stage_benchmarks import stage_dataset
 
+    benchmark = resolve_name(benchmark)
     staged, version, digest = stage_dataset(benchmark, data, dataset_version, None, parse_resources(resource or [], benchmark))
     counts = {"rows": staged.n_input, "staged": len(staged.problems), "quarantined": len(staged.quarantined)}
     if json_output:
