@@ -2,9 +2,9 @@
 
 from prefect import flow
 
-from flows.night.before.preflight import preflight_build
+from flows.night.preflight.checks import preflight_build
+from flows.night.reporting.progress import Board
 from flows.night.runtime import night
-from flows.night.telling.progress import Board
 from flows.orchestration.task_arguments import unlooked
 from schemas.night.budget import Budget
 from schemas.run import ModelEndpoint, ModelIdentity

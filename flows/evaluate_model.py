@@ -7,11 +7,11 @@ from typing import cast
 from prefect import flow
 from prefect.states import Completed
 
-from flows.night.before.served_models import require_same_models
+from flows.night.preflight.served_models import require_same_models
+from flows.night.reporting.run_record import Work, begin_run, cut_run, fail_run, finish_run, leave_run, remove_leftovers
 from flows.night.runtime import Night, night
 from flows.night.side_by_side import planned
 from flows.night.stages import Stages
-from flows.night.telling.run_record import Work, begin_run, cut_run, fail_run, finish_run, leave_run, remove_leftovers
 from schemas.errors import BudgetSpent, DiskFull, ParleyError
 from schemas.outside.display import plain_line
 from tasks.check_quality import QualityGate, StoppedByCheck

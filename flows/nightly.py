@@ -10,17 +10,13 @@ from prefect import flow
 from prefect.states import Completed
 
 from flows.evaluate_model import evaluate_model
-from flows.night.before.canary import require_live_canary
-from flows.night.before.collector import find_collector
-from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
 from flows.night.config import read_config, require_known_names
-from flows.night.runtime import Night, night
-from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
-from flows.night.spending import require_prices
-from flows.night.subsample import subsampled
-from flows.night.telling.notify import Notify
-from flows.night.telling.reporting import (
+from flows.night.preflight.canary import require_live_canary
+from flows.night.preflight.collector import find_collector
+from flows.night.preflight.notification_destinations import require_places
+from flows.night.reporting.destinations import Notify
+from flows.night.reporting.notifications import (
     begin_event_record,
     report_crash,
     report_events,
@@ -28,7 +24,11 @@ from flows.night.telling.reporting import (
     report_summary,
     reporting_failure,
 )
-from flows.night.telling.run_record import failed_report
+from flows.night.reporting.run_record import failed_report
+from flows.night.runtime import Night, night
+from flows.night.side_by_side import RUNS_AT_ONCE, plan_of, side_by_side
+from flows.night.spending import require_prices
+from flows.night.subsample import subsampled
 from flows.orchestration.artifacts import show_results
 from flows.orchestration.cancelled import cancel_what_it_began
 from flows.orchestration.numbered import numbered

@@ -43,7 +43,7 @@ def evaluate(setting: str, *, model: str, judge: str | Mapping[str, str] = "", *
         InfraError: endpoint or sandbox is not usable.
     """
     from flows.night.invocation import run_night
-    from flows.night.telling.progress import Board
+    from flows.night.reporting.progress import Board
     from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest, explain
 
     of_model, of_benchmark = (

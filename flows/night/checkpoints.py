@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from flows.night.before.places import require_places
 from flows.night.config import NightlyConfig
-from flows.night.telling.reporting import report_sources
+from flows.night.preflight.notification_destinations import require_places
+from flows.night.reporting.notifications import report_sources
 from schemas.errors import UsageError
 from schemas.outside.display import plain_line
 from tasks.checkpoints.evaluated import finished_runs, is_known, left_behind

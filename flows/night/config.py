@@ -8,7 +8,7 @@ from typing import Any, Self
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from flows.night.telling.notify import Notify
+from flows.night.reporting.destinations import Notify
 from flows.site.target import SiteTarget
 from sandbox.registry import SANDBOXES, default_name
 from schemas.audit import AuditMode

@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.night.before.collector import find_collector
-from flows.night.before.missing_packages import skipped_line
-from flows.night.before.served_models import require_same_models
-from flows.night.telling.progress import Board
+from flows.night.preflight.collector import find_collector
+from flows.night.preflight.missing_packages import skipped_line
+from flows.night.preflight.served_models import require_same_models
+from flows.night.reporting.progress import Board
 from flows.orchestration.dask_cluster import named_address
 from flows.orchestration.processes import remove_abandoned
 from sandbox.host import memory_cgroup
@@ -33,7 +33,7 @@ from tasks.storage.disk import disk_full, has_no_room, is_full, named_before, re
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from flows.night.telling.notify import Notify
+    from flows.night.reporting.destinations import Notify
     from flows.site.target import SiteTarget
     from tasks.planning.builds.build_report import BuildReport
 
@@ -90,7 +90,7 @@ def run_build(home: Home, request: BuildRequest, board: Board, budget: Budget | 
         InfraError: an endpoint, the sandbox or the Prefect server is not usable. All answers are kept.
         BudgetSpent: a cap is met. All answers are kept.
     """
-    from flows.night.before.preflight import preflight_build
+    from flows.night.preflight.checks import preflight_build
     from flows.orchestration.server import starting_prefect_server
 
     _remove_what_was_left(home)
@@ -143,7 +143,7 @@ def _run_what_is_left(
         return _already_finished(home, plans)
     collector = find_collector(home, telemetry)
     if budget is not None:
-        from flows.night.before.beyond import require_budget_is_counted
+        from flows.night.preflight.shared_folder import require_budget_is_counted
         from flows.night.spending import require_prices
 
         require_budget_is_counted(home, budget)
@@ -154,14 +154,14 @@ def _run_what_is_left(
     for line in dict.fromkeys([*told, *(skipped_line(plan.skipped) for plan in plans if plan.skipped)]):
         print(line, file=sys.stderr)
     if with_canary:
-        from flows.night.before.canary import require_live_canary
+        from flows.night.preflight.canary import require_live_canary
 
         board.stage("night", "canary")
         for line in require_live_canary(request.sandbox for request in requests):
             print(line, file=sys.stderr)
     passed: list[str] = []
     if len(plans) == 1:
-        from flows.night.before.preflight import preflight
+        from flows.night.preflight.checks import preflight
 
         preflight(plans[0])
         passed.append(plans[0].run_id)

@@ -11,11 +11,11 @@ from threading import RLock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from flows.night.before.beyond import require_budget_is_counted, store_secrets
-from flows.night.before.preflight import preflight
 from flows.night.model_servers import ModelServers, is_served
+from flows.night.preflight.checks import preflight
+from flows.night.preflight.shared_folder import require_budget_is_counted, store_secrets
+from flows.night.reporting.progress import Board
 from flows.night.spending import Spending
-from flows.night.telling.progress import Board
 from flows.night.turns import Turns
 from flows.orchestration.processes import scratch_folder
 from sandbox.host.slots import slot_count
@@ -38,7 +38,7 @@ from tasks.worker.purse import Purse
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flows.night.telling.telemetry import Telemetry
+    from flows.night.reporting.telemetry import Telemetry
     from schemas.lake.records import QualityCheck
     from tasks.language.embedding import EmbedderAccess
     from warehouse.checks import CheckContext
@@ -111,11 +111,11 @@ class Night:
         """Send metrics of the invocation to this OpenTelemetry collector, from now to its end. Nothing is imported without one.
 
         Args:
-            collector: its base URL, as `flows.night.before.collector` found it.
+            collector: its base URL, as `flows.night.preflight.collector` found it.
         """
         if collector is None or self._telemetry is not None:
             return
-        from flows.night.telling.telemetry import exporting
+        from flows.night.reporting.telemetry import exporting
 
         scratch = self._resources.enter_context(scratch_folder(self.home.path / "calls"))
         folder = scratch / self.night_id  # nights of one process differ: a worker may have an earlier one's file open
@@ -153,7 +153,7 @@ class Night:
             self.servers.leave(plan.run_id)
 
     def preflight(self, plan: RunPlan) -> None:
-        """Find, once a night for each run, what is bound to fail. See `flows.night.before.preflight`."""
+        """Find, once a night for each run, what is bound to fail. See `flows.night.preflight.checks`."""
         if plan.run_id not in self._passed:
             preflight(plan)
             self._passed.add(plan.run_id)

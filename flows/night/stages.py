@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from flows.night.reporting.run_record import Work
 from flows.night.runtime import Night
 from flows.night.spending import player_prices
-from flows.night.telling.run_record import Work
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.task_arguments import unlooked
 from schemas.episode import Episode

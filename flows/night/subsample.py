@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.night.before.dry_run import drift_calls, whole_calls
-from flows.night.before.estimated_cost import Asked, estimated_costs, unknown_hours
-from flows.night.before.talks import turns_to_build
+from flows.night.preflight.dry_run import drift_calls, whole_calls
+from flows.night.preflight.estimated_cost import Asked, estimated_costs, unknown_hours
+from flows.night.preflight.memory_builds import turns_to_build
 from flows.night.spending import require_prices
 from schemas.content_id import content_id
 from schemas.errors import ConfigError

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
-from flows.night.before.missing_packages import skipped_line
-from flows.night.before.usual import Origin
+from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.night.preflight.earlier_usage import Origin
+from flows.night.preflight.missing_packages import skipped_line
 from flows.night.spending import require_prices
 from flows.text.results import print_rows
 from schemas.night.budget import Budget

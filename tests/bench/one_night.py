@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from flows.night.telling.progress import Board
+from flows.night.reporting.progress import Board
 from tasks.driver import run_ahead
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from flows.night.telling.progress import Board
+from flows.night.reporting.progress import Board
 
 
 def main() -> None:

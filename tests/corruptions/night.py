@@ -12,8 +12,8 @@ from prefect.utilities.annotations import quote
 
 from flows import evaluate_model as evaluation
 from flows.night import stages
+from flows.night.reporting.progress import Board
 from flows.night.runtime import Night
-from flows.night.telling.progress import Board
 from schemas.errors import ParleyError
 from schemas.lake.records import QualityCheck
 from tasks import check_quality

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.night.invocation import run_night
-from flows.night.telling.progress import Board
+from flows.night.reporting.progress import Board
 from schemas.lake.records import RunEpisode, RunRecord
 from schemas.run import RunSpec
 from tasks.planning.plan import plan_run

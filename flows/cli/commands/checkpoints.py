@@ -10,8 +10,8 @@ import typer
 from tasks.storage.home import find_home
 
 if TYPE_CHECKING:
-    from flows.night.before.dry_run import Estimate
     from flows.night.checkpoints import CheckpointPlan, Owed
+    from flows.night.preflight.dry_run import Estimate
     from tasks.checkpoints.found import Found
 
 Json = Annotated[bool, typer.Option("--json", help="Print one array of objects.")]
@@ -125,6 +125,6 @@ def _sum(costs: list[float | None]) -> float | None:
 
 
 def _estimates(owed: "Owed") -> "list[Estimate]":
-    from flows.night.before.dry_run import estimate
+    from flows.night.preflight.dry_run import estimate
 
     return [estimate(plan) for plan in owed.plans]

@@ -14,7 +14,7 @@ from flows.cli.panels import COMPARISON, EXECUTION
 from tasks.storage.home import Home
 
 if TYPE_CHECKING:
-    from flows.night.telling.notify import Notify
+    from flows.night.reporting.destinations import Notify
     from flows.site.target import SiteTarget
     from schemas.night.budget import Budget
     from tasks.planning.request import EvaluationRequest
@@ -71,7 +71,7 @@ def evaluate(
     """
     aside = partial(print, file=sys.stderr if json_output else sys.stdout)
     if dry_run:
-        from flows.night.before.absent_engine import plannable_without_vllm
+        from flows.night.preflight.absent_engine import plannable_without_vllm
 
         requests = plannable_without_vllm(requests, aside)
     if budget:
@@ -86,7 +86,7 @@ def evaluate(
         show_dry_run(home, requests, budget, json_output=json_output)
         return
     from flows.night.invocation import run_night
-    from flows.night.telling.progress import board_for_terminal
+    from flows.night.reporting.progress import board_for_terminal
 
     board = board_for_terminal(quiet=json_output)
     with board.live():

@@ -25,7 +25,7 @@ class Kills:
         with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
         self.hits = [0] * len(self.plan)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
     def mark(self, number):
         return os.path.join(self.folder, f"{number}.json")
@@ -50,17 +50,30 @@ class Kills:
         groups = {"group": [-driver], "timeout": [driver, -driver]}
         pid = {"worker": os.getpid(), "server": _server(), "bwrap": program}.get(victim, driver)
         said = json.dumps({**self.plan[number], "pid": pid, "at": time.monotonic()})
-        try:
-            descriptor = os.open(self.mark(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            return
-        os.write(descriptor, said.encode())
-        orders = [(target, each) for target in groups.get(victim, [pid]) for each in self.plan[number]["signals"]]
-        sending = threading.Thread(target=_send, args=(orders, driver))
-        sending.start()  # so that a signal's handler in this thread does not keep the next from being sent
-        sending.join()
+        with self.lock:  # else another thread could mark the next kill and die of this one before it sends its signal
+            try:
+                descriptor = os.open(self.mark(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                return
+            os.write(descriptor, said.encode())
+            orders = [(target, each) for target in groups.get(victim, [pid]) for each in self.plan[number]["signals"]]
+            sending = threading.Thread(target=_send, args=(orders, driver))
+            sending.start()  # so that a signal's handler in this thread does not keep the next from being sent
+            sending.join()
         if victim in ("driver", *groups):
-            time.sleep(60)  # a worker follows its driver within moments; until then it stays at this very point
+            _stay(driver)
+
+
+def _stay(driver):
+    """Stay at this very point until the driver has ended, a minute at most: a process follows it, even one that just begins."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        try:
+            os.kill(driver, 0)
+        except ProcessLookupError:
+            time.sleep(2)  # its own watch ends it sooner where it runs already
+            os._exit(1)
 
 
 def _send(orders, driver):
@@ -158,7 +171,7 @@ def _wrap_board(module, kills):
 
 
 WRAPPERS = {
-    "flows.night.telling.progress": _wrap_board,
+    "flows.night.reporting.progress": _wrap_board,
     "tasks.storage.journaling.journal": _wrap_journal,
     "tasks.storage.parquet_store": _wrap_lake,
     "sandbox.host.supervision": _wrap_supervision,

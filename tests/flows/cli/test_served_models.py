@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.night.before.served_models import differences
+from flows.night.preflight.served_models import differences
 from tests.fixtures.model_server import model_server
 from tests.flows.parley_command import SAMPLE, Done, parley
 

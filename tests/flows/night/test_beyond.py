@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.night.before.beyond import require_budget_is_counted, require_trees_are_met, store_secrets
+from flows.night.preflight.shared_folder import require_budget_is_counted, require_trees_are_met, store_secrets
 from schemas.errors import ConfigError
 from schemas.night.budget import Budget
 from tasks.storage.home import Home

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.before import canary
-from flows.night.before.canary import require_live_canary
+from flows.night.preflight import canary
+from flows.night.preflight.canary import require_live_canary
 from sandbox.canary.release import Canary
 from schemas.errors import NightVoid, SandboxUnavailable, UnknownName
 from tests.flows.drivers import ROOT

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from flows.night.telling.live_lines import live_line
-from flows.night.telling.progress import Line
+from flows.night.reporting.live_lines import live_line
+from flows.night.reporting.progress import Line
 from tests.flows.drivers import ROOT
 
 DONE = {"stage": "converse", "faults": 0, "programs": 0}
@@ -64,7 +64,7 @@ def test_a_cost_is_shown_only_where_all_prices_are_known(monkeypatch: pytest.Mon
 
 SCRIPT = """
 import time
-from flows.night.telling.progress import board_for_terminal
+from flows.night.reporting.progress import board_for_terminal
 board = board_for_terminal()
 with board.live():
     board.stage("codeif.static · m", "converse", total=4)

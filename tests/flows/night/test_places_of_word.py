@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.night.before.places import require_places
 from flows.night.checkpoints import night_requests
 from flows.night.config import NightlyConfig
-from flows.night.telling.notify import Notify
+from flows.night.preflight.notification_destinations import require_places
+from flows.night.reporting.destinations import Notify
 from flows.orchestration import notification
 from flows.orchestration.notification import knows_block
 from flows.orchestration.server import PrefectServer

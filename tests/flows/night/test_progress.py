@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from flows.night.telling.progress import Board, LineBoard
+from flows.night.reporting.progress import Board, LineBoard
 
 FEW = {"stage": "converse", "episodes": 11, "faults": 0, "turns": 24, "output_tokens": 0, "programs": 1}
 NOTHING = {**FEW, "episodes": 0, "turns": 0, "programs": 0}

@@ -8,9 +8,9 @@ import duckdb
 import pytest
 import yaml
 
-from flows.night.telling.events import find_events
-from flows.night.telling.notify import Notify
-from flows.night.telling.reporting import begin_event_record, report_events, report_summary
+from flows.night.reporting.destinations import Notify
+from flows.night.reporting.events import find_events
+from flows.night.reporting.notifications import begin_event_record, report_events, report_summary
 from flows.text.comparison import comparison_markdown
 from flows.text.results import compared_rows
 from tasks.storage.home import Home

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.before.dry_run import estimate
-from flows.night.before.talks import known_talks, turns_to_build
+from flows.night.preflight.dry_run import estimate
+from flows.night.preflight.memory_builds import known_talks, turns_to_build
 from schemas.dialog import Context, Role, Turn
 from tasks.benchmarks.contract import Staged
 from tasks.planning import plan as planning

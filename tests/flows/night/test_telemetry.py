@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.before.collector import ENDPOINT_VARIABLE, find_collector
+from flows.night.preflight.collector import ENDPOINT_VARIABLE, find_collector
 from schemas.errors import ConfigError
 from tasks.storage.home import Home
 from tasks.storage.journaling.segments import SegmentReader, is_being_written
@@ -167,8 +167,8 @@ def test_a_collector_that_is_not_there_costs_one_warning_and_no_run(
 def test_a_collector_that_does_not_answer_holds_the_end_up_for_seconds_at_most(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.night.telling.progress import Board
-    from flows.night.telling.telemetry import exporting
+    from flows.night.reporting.progress import Board
+    from flows.night.reporting.telemetry import exporting
 
     board = Board()
     with collector(hanging=True) as silent:
@@ -209,7 +209,7 @@ def test_nothing_is_imported_by_default(home: Path) -> None:
     done = parley_process(home, *SAMPLE, "--model", "control:gold", environ=PROFILED)
     assert done.code == 0, done.err
     assert "flows.night.runtime" in done.err
-    assert re.findall(r"opentelemetry\.(?:sdk|exporter)|flows\.night\.telling\.telemetry", done.err) == []
+    assert re.findall(r"opentelemetry\.(?:sdk|exporter)|flows\.night\.reporting\.telemetry", done.err) == []
 
 
 def test_what_cannot_work_is_refused_before_anything_starts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,14 +221,14 @@ def test_what_cannot_work_is_refused_before_anything_starts(home: Path, monkeypa
     with pytest.raises(ConfigError, match=r"not shown.*OTEL_EXPORTER_OTLP_HEADERS") as refused:
         find_collector(place, "http://user:hunter2@c:4318", {})
     assert "hunter2" not in str(refused.value)
-    monkeypatch.setattr("flows.night.before.collector.find_spec", lambda name: None)
+    monkeypatch.setattr("flows.night.preflight.collector.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"make telemetry, or pip install 'parley-eval\[telemetry\]'"):
         find_collector(place, "http://c:4318", {})
 
 
 @pytest.mark.slow
 def test_a_missing_package_ends_the_command_with_its_remedy(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.night.before.collector.find_spec", lambda name: None)
+    monkeypatch.setattr("flows.night.preflight.collector.find_spec", lambda name: None)
     monkeypatch.setenv(ENDPOINT_VARIABLE, "http://127.0.0.1:4318")
     refused = parley(home, *SAMPLE, "--model", "control:gold")
     assert refused.code == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.doctor import examine
-from flows.night.before.toolchains import toolchain_warnings
+from flows.night.preflight.toolchains import toolchain_warnings
 from sandbox.backends.bubblewrap.backend import BubblewrapSandbox
 from schemas.problem import Problem, SuiteKind, TestSuite
 from tasks.storage.home import Home

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
+from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, Estimate, estimate
 from tasks.converse import context_for, converse
 from tasks.planning.plan import RunPlan, plan_run
 from tasks.planning.request import BenchmarkRequest, EvaluationRequest, ModelRequest

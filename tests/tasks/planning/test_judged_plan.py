@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
-from flows.night.before.preflight import preflight
+from flows.night.preflight.checks import preflight
+from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from schemas.errors import ModelUnavailable
 from tasks.benchmarks.registry import BENCHMARKS
 from tasks.converse import context_for, converse

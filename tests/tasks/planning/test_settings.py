@@ -10,7 +10,7 @@ import pytest
 
 from flows.cli.commands.role_options import RoleValues
 from flows.cli.commands.run import simulator_request
-from flows.night.before.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
+from flows.night.preflight.dry_run import CHARACTERS_PER_TOKEN, TOKENS_PER_ANSWER, estimate
 from flows.text.dry_run import show_dry_run
 from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.night.telling.events import pair_text
+from flows.night.reporting.events import pair_text
 from flows.text.results import compared_rows, result_markdown
 from schemas.night.decision import Decision, DecisionName, SequencePoint
 from tasks.storage.home import Home

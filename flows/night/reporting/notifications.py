@@ -1,6 +1,6 @@
 """Reports a night to people: that it failed, withheld a run, met a cap of its budget, or found a model worse than before.
 
-An event is reported once, whichever publication brought it: see `flows.night.telling.events`. A failure that
+An event is reported once, whichever publication brought it: see `flows.night.reporting.events`. A failure that
 repeats from night to night is reported once, too, and later messages list it (`mute`).
 """
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.night.telling.events import EVENTS, NightEvents, find_events, summary_lines
-from flows.night.telling.failures import Reported, reported_runs, reported_sources
-from flows.night.telling.messages import DeliveredKeys, Event, Key, Line, Message, counted, packed
-from flows.night.telling.notify import Notify, send
+from flows.night.reporting.destinations import Notify, send
+from flows.night.reporting.events import EVENTS, NightEvents, find_events, summary_lines
+from flows.night.reporting.failures import Reported, reported_runs, reported_sources
+from flows.night.reporting.messages import DeliveredKeys, Event, Key, Line, Message, counted, packed
 from schemas.errors import ParleyError, RunsFailed
 from tasks.planning.reporting.report import RunReport
 from tasks.storage.home import Home

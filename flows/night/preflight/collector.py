@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from flows.night.before.beyond import require_shared_call_log
+from flows.night.preflight.shared_folder import require_shared_call_log
 from schemas.errors import ConfigError
 from tasks.storage.home import Home
 

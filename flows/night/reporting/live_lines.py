@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from flows.night.telling.progress import Board, Line, duration_text
+from flows.night.reporting.progress import Board, Line, duration_text
 from schemas.outside.display import plain_line
 
 if TYPE_CHECKING:

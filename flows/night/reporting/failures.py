@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.night.telling.messages import Event, Key, Line, Message, counted, gist, packed
+from flows.night.reporting.messages import Event, Key, Line, Message, counted, gist, packed
 from tasks.planning.reporting.report import RunReport
 
 _STATUS_OF: Mapping[Event, str] = {"failure": "failed", "withheld": "withheld", "budget": "incomplete"}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from flows.night.before.usual import Calls
+from flows.night.preflight.earlier_usage import Calls
 from tasks.dialogue.agents.memory.shared_talk import talk_name
 from tasks.dialogue.agents.registry import AGENTS
 from tasks.planning.plan import RunPlan

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 
-from flows.night.telling.notify import Notify
+from flows.night.reporting.destinations import Notify
 from flows.orchestration.notification import knows_block
 from schemas.errors import ConfigError
 from tasks.storage.home import Home

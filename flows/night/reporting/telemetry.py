@@ -26,8 +26,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, set_span_in_context
 
+from flows.night.reporting.progress import Board
 from flows.night.spending import token_price
-from flows.night.telling.progress import Board
 from schemas.errors import ParleyError
 from schemas.night.served import ServedHours
 from schemas.night.work import StageTime

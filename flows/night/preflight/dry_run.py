@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from flows.night.before.estimated_cost import Asked, estimated_costs, unknown_hours
-from flows.night.before.talks import known_talks, talk_calls, turns_to_build
-from flows.night.before.usual import Calls, Origin, Usage, judge_usage, measured_by_plan
+from flows.night.preflight.earlier_usage import Calls, Origin, Usage, judge_usage, measured_by_plan
+from flows.night.preflight.estimated_cost import Asked, estimated_costs, unknown_hours
+from flows.night.preflight.memory_builds import known_talks, talk_calls, turns_to_build
 from flows.night.spending import sends_nothing
 from schemas.audit import AUDIT_SAMPLE
 from schemas.dialog import HistoryPolicy, Role

@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from flows.night.before.beyond import require_trees_are_met
-from flows.night.before.missing_packages import require_packages
-from flows.night.before.served_models import require_same_models
-from flows.night.before.toolchains import toolchain_warnings
+from flows.night.preflight.missing_packages import require_packages
+from flows.night.preflight.served_models import require_same_models
+from flows.night.preflight.shared_folder import require_trees_are_met
+from flows.night.preflight.toolchains import toolchain_warnings
 from flows.orchestration.dask_cluster import ADDRESS_VARIABLE
 from sandbox import registry as sandboxes
 from sandbox.backends.docker.backend import DockerSandbox

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from flows.night.before.served_models import endpoint_facts
+from flows.night.preflight.served_models import endpoint_facts
 from schemas.content_id import canonical_json, content_id
 from schemas.episode import Episode
 from schemas.errors import ParleyError

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flows.night.before.usual import Calls, usual_hours
+from flows.night.preflight.earlier_usage import Calls, usual_hours
 from flows.night.spending import stated_price
 from schemas.night.cost import RoleCost
 from schemas.run import ModelIdentity

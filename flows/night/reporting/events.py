@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, cast
 
-from flows.night.telling.messages import Event, Key, Line
+from flows.night.reporting.messages import Event, Key, Line
 from flows.site.links import address, comparison_page, history_page
 from flows.text.comparison import moved_judge_text, sequence_text
 from schemas.errors import ParleyError

@@ -270,6 +270,6 @@ def board_for_terminal(*, quiet: bool = False) -> Board:
         return Board()
     if not sys.stderr.isatty():
         return LineBoard()
-    from flows.night.telling.live_lines import LiveBoard
+    from flows.night.reporting.live_lines import LiveBoard
 
     return LiveBoard()
