@@ -78,8 +78,8 @@ def test_the_reference_has_every_command_table_column_metric_and_exit_code() -> 
     assert {name: re.findall(r"^\| `(\w+)`", text, re.MULTILINE) for name, text in sections.items()} == {
         name: table.schema.names for name, table in TABLES.items()
     }
-    assert re.findall(r"^### (.+)$", pages["reference/md"], re.MULTILINE)
-    assert sorted(re.findall(r"^### (.+)$", pages["reference/md"], re.MULTILINE)) == sorted(METRICS.names())
+    assert re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)
+    assert sorted(re.findall(r"^### (.+)$", pages["reference/metrics.md"], re.MULTILINE)) == sorted(METRICS.names())
     assert re.findall(r"^\| \*\*(\d)\*\*", pages["reference/exit-codes.md"], re.MULTILINE) == list("012345")
 
 
