@@ -37,7 +37,10 @@ class Repository:
             BadRow: names the first file or test that will not do.
         """
         for part in (self.files, self.test_files, self.fixed):
-            require_paths(part)
+            try:
+                require_paths(part)
+            except ValueError as fault:
+                raise BadRow("wrong_type", str(fault)) from None
             for path, text in part.items():
                 if text and not text.endswith("\n"):
                     raise BadRow("wrong_type", f"the text of {path} does not end with a line end")

@@ -24,7 +24,7 @@ from tasks.worker.jobs import ExecuteItem
 from tests.tasks.benchmarks.ended_episode import ended_episode
 from tests.tasks.worker.coding_rounds import MODULE, NAME
 
-IMAGE = "example/python@sha256:" + "0" * 64
+IMAGE = "registry.example/python@sha256:" + "0" * 64
 
 
 class Imaged(UnisolatedSandbox):

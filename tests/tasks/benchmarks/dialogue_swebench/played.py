@@ -10,7 +10,7 @@ from schemas.dialog import HistoryPolicy
 from schemas.episode import Step, ToolCall
 from schemas.run import ModelIdentity, Sampling
 from tasks.benchmarks.advanced import CastRequest
-from tasks.benchmarks.contract import Staged
+from tasks.benchmarks.contract import Benchmark, Staged
 from tasks.benchmarks.dialogue_swebench import BENCHMARK
 from tasks.dialogue.agents.contract import AgentRequest
 from tasks.dialogue.agents.registry import AGENTS
@@ -77,6 +77,7 @@ class Play:
     options: dict[str, str] | None = None
     workspaces: RunWorkspaces | None = None
     """Those of a worker, which its dialogues share; the dialogue's own otherwise."""
+    benchmark: Benchmark = BENCHMARK
 
     def __call__(
         self,
@@ -118,7 +119,7 @@ class Play:
             )
 
         if self.agent is None:
-            return await play_dialogue(opening, BENCHMARK.play.cast(request(None)), keep)
+            return await play_dialogue(opening, self.benchmark.play.cast(request(None)), keep)
         agent = AGENTS.load(self.agent)
         workspaces = self.workspaces or workspaces_in(self.home)
         options = {option.name: option.default for option in agent.options} | (self.options or {})
@@ -133,7 +134,7 @@ class Play:
         )
         try:
             async with agent.begin(asked) as make_seat:
-                return await play_dialogue(opening, BENCHMARK.play.cast(request(make_seat)), keep)
+                return await play_dialogue(opening, self.benchmark.play.cast(request(make_seat)), keep)
         finally:
             if self.workspaces is None:
                 workspaces.close()
