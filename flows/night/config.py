@@ -255,8 +255,10 @@ def require_known_names(config: NightlyConfig, path: Path) -> None:
             find_setting(entry.name)
         except UsageError as error:
             raise ConfigError(f"configuration {path}: benchmarks.{number}.name: {error}") from None
-    if config.sandbox not in (known := SANDBOXES.names()):
-        raise ConfigError(f"configuration {path}: {UnknownName('sandbox', config.sandbox, known)}")
+    try:
+        SANDBOXES.require(config.sandbox)
+    except UnknownName as error:
+        raise ConfigError(f"configuration {path}: {error}") from None
 
 
 def _place_of(said: str, data: Mapping[str, Any]) -> str:

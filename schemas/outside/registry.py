@@ -44,9 +44,13 @@ class Registry(Generic[T]):
             return EntryPoint(name, self.built_in[name], self.group).load()
         if name in (more := self.more()):
             return more[name]()
-        if name in (others := _entry_points(self.group, tuple(sys.path))):
-            return others[name].load()
-        raise UnknownName(self.kind, name, self.names(), self.remedy)
+        self.require(name)
+        return _entry_points(self.group, tuple(sys.path))[name].load()
+
+    def require(self, name: str) -> None:
+        """Raise UnknownName where nothing has the name; it lists the known names."""
+        if name not in self.names():
+            raise UnknownName(self.kind, name, self.names(), self.remedy)
 
 
 @lru_cache(maxsize=32)

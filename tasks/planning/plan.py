@@ -251,8 +251,7 @@ def plan_run(request: EvaluationRequest, home: Home) -> RunPlan:
     judges = choose_judges(request, benchmark, setting, resumed, home)
     embedder = choose_embedder(request, benchmark, setting, resumed)
     runs_programs = benchmark.runs_programs(setting)
-    if request.sandbox not in SANDBOXES.names():
-        raise UnknownName("sandbox", request.sandbox, SANDBOXES.names())
+    SANDBOXES.require(request.sandbox)
     resources = request.benchmark.resources
     tested_in = request.sandbox if runs_programs else None
     staged = furnished_data(benchmark, data, version, home, resources, tested_in, setting)

@@ -144,8 +144,8 @@ def plan_build(request: BuildRequest, home: Home) -> BuildPlan:
     data, version = locate(benchmark, request.data, request.dataset_version or own, home)
     if version not in benchmark.data.versions:
         raise UnknownName("dataset version", version, benchmark.data.versions, of=benchmark.name)
-    if construction.runs_programs and request.sandbox not in SANDBOXES.names():
-        raise UnknownName("sandbox", request.sandbox, SANDBOXES.names())
+    if construction.runs_programs:
+        SANDBOXES.require(request.sandbox)
     chosen = option_values(construction.options, request.options, request.what)
     defaults = {option.name: option.default for option in construction.options}
     roles, embedder = _choose_models(request, construction), _choose_embedder(request, construction)
