@@ -37,6 +37,8 @@ class Repository:
             BadRow: names the first file or test that will not do.
         """
         for part in (self.files, self.test_files, self.fixed):
+            if not isinstance(part, Mapping) or not all(isinstance(text, str) for text in part.values()):
+                raise BadRow("wrong_type", f"{part!r:.60} is no mapping of path to text")
             try:
                 require_paths(part)
             except ValueError as fault:
@@ -101,7 +103,7 @@ class Item:
         found = self.messages if isinstance(self.messages, Mapping) else dict.fromkeys(settings, self.messages)
         for setting in settings:
             texts = found.get(setting, ())
-            if isinstance(texts, str) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+            if not _is_list(texts) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
                 raise BadRow("wrong_type", f"setting {setting} needs a list of messages that are not blank, not {texts!r}")
         return found
 
@@ -111,6 +113,8 @@ class Item:
         Raises:
             BadRow: names the first part that will not do.
         """
+        if not _is_list(self.tests):
+            raise BadRow("wrong_type", f"tests is {self.tests!r:.60}, and must be a list of texts")
         parts = {"id": self.id, "reference": self.reference, "level": self.level}
         parts |= {f"test {n}": test for n, test in enumerate(self.tests, 1)}
         for name, text in parts.items():
@@ -125,3 +129,7 @@ class Item:
             raise BadRow("wrong_type", "the task has tests, and the benchmark does not say has_tests=True")
         if not self.tests and not has_metric:
             raise BadRow("missing_field", "the task has no tests, and the benchmark has no metric or judge for answers without")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple))

@@ -123,7 +123,15 @@ def staged_lines(folder: Path, body: str, rows: str, **given: str) -> list[tuple
         ("return Item(row['name'], ['a'], tests=['1'])", {}, "missing_field", "the row has no field 'name'"),
         ("return Item(7, ['a'], tests=['1'])", {}, "wrong_type", "id is 7, and must be a text"),
         ("return Item(row['id'], 'a', tests=['1'])", {}, "wrong_type", "setting chat needs a list of messages"),
+        ("return Item(row['id'], 7, tests=['1'])", {}, "wrong_type", "setting chat needs a list of messages"),
+        ("return Item(row['id'], ['a'], tests='1')", {}, "wrong_type", "tests is '1', and must be a list of texts"),
         ("return Item(row['id'], ['a'])", {}, "missing_field", "the task has no tests"),
+        (
+            "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ['']}, {}))",
+            {"agentic": "True"},
+            "wrong_type",
+            "{'a.py': ['']} is no mapping of path to text",
+        ),
         ("return Item(row['id'], ['a'], tests=['1'])", {"agentic": "True"}, "wrong_type", "the task has no repository"),
         (
             "return Item(row['id'], ['a'], tests=['b.py::t'], repository=Repository({'a.py': ''}, {'c.py': ''}))",
